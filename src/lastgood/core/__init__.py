@@ -1,0 +1,1 @@
+"""Pure values and decisions: no file, process, clock or network. Everything else stands on this."""

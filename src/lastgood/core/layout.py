@@ -1,0 +1,123 @@
+"""Every name that we use on disk and in the environment, as pure string functions.
+
+    <job>/
+      job.json                          who this is
+      lock                              held while a launcher or a lone program runs the job
+      log.txt                           output of all attempts, appended, with markers
+      attempts/0003.json                claimed by exclusive create: the fencing token
+      attempts/0003.events.jsonl        what happened in it
+      attempts/0003.values-00000.jsonl  what rank 0 logged at each step
+      checkpoints/000000001200-0003/    step and attempt
+        rank-00000.safetensors          arrays
+        rank-00000.json                 everything else of that rank, and the checksums of its arrays
+        manifest.json                   written last: the commit
+        rejected.json                   optional: it failed to restore, and why
+        pinned.json                     optional: never deleted by retention
+      finished.json                     all steps are done
+"""
+
+import re
+
+FORMAT_VERSION = 1
+
+JOB_FILE = "job.json"
+LOCK_FILE = "lock"
+LOG_FILE = "log.txt"
+FINISHED_FILE = "finished.json"
+ATTEMPTS_DIR = "attempts"
+CHECKPOINTS_DIR = "checkpoints"
+MANIFEST_FILE = "manifest.json"
+REJECTED_FILE = "rejected.json"
+PINNED_FILE = "pinned.json"
+
+TEMPORARY_SUFFIX = ".part"
+"""Ends the name of a file that is still being written; such a file never counts."""
+
+STEP_DIGITS = 12
+MAX_STEP = 10**STEP_DIGITS - 1
+
+_CHECKPOINT = re.compile(r"(\d{12})-(\d{4,9})\Z")
+_ATTEMPT = re.compile(r"(\d{4,9})\.json\Z")
+_PART = re.compile(r"rank-(\d{5,9})\.(json|safetensors)\Z")
+
+
+def checkpoint_name(step: int, attempt: int) -> str:
+    """The directory name of a checkpoint; two attempts never write to one path.
+
+    >>> checkpoint_name(1200, 3)
+    '000000001200-0003'
+    """
+    return f"{step:0{STEP_DIGITS}d}-{attempt:04d}"
+
+
+def parse_checkpoint_name(name: str) -> tuple[int, int] | None:
+    """(step, attempt) of a checkpoint's directory name, or None if the directory is not ours.
+
+    >>> parse_checkpoint_name("000000001200-0003")
+    (1200, 3)
+    >>> parse_checkpoint_name("step_1200") is None
+    True
+    """
+    match = _CHECKPOINT.match(name)
+    return (int(match[1]), int(match[2])) if match and name == checkpoint_name(int(match[1]), int(match[2])) else None
+
+
+def attempt_file(attempt: int) -> str:
+    return f"{attempt:04d}.json"
+
+
+def parse_attempt_file(name: str) -> int | None:
+    match = _ATTEMPT.match(name)
+    return int(match[1]) if match and int(match[1]) > 0 and name == attempt_file(int(match[1])) else None
+
+
+def events_file(attempt: int) -> str:
+    return f"{attempt:04d}.events.jsonl"
+
+
+def values_file(attempt: int, rank: int) -> str:
+    return f"{attempt:04d}.values-{rank:05d}.jsonl"
+
+
+def part_file(rank: int) -> str:
+    return f"rank-{rank:05d}.json"
+
+
+def data_file(rank: int) -> str:
+    return f"rank-{rank:05d}.safetensors"
+
+
+def is_part_of_checkpoint(name: str) -> bool:
+    """True for the names that we write into a checkpoint's directory; nothing else there is ours to delete."""
+    name = name.removesuffix(TEMPORARY_SUFFIX)
+    return name in (MANIFEST_FILE, REJECTED_FILE, PINNED_FILE) or _PART.match(name) is not None
+
+
+class Env:
+    """Names of the environment variables through which a launcher talks to the job's program."""
+
+    JOB = "LASTGOOD_JOB"
+    ATTEMPT = "LASTGOOD_ATTEMPT"
+    LAUNCH = "LASTGOOD_LAUNCH"
+    LAUNCHER_PID = "LASTGOOD_LAUNCHER_PID"
+    HEARTBEATS = "LASTGOOD_HEARTBEATS"
+    DEADLINE = "LASTGOOD_DEADLINE"
+    FRESH = "LASTGOOD_FRESH"
+    EXPECT_STEP = "LASTGOOD_EXPECT_STEP"
+    STATE_DIR = "LASTGOOD_STATE_DIR"
+    CHECKPOINT = "LASTGOOD_CHECKPOINT"
+
+
+ENVIRONMENT: dict[str, str] = {
+    Env.JOB: "absolute path of the job directory",
+    Env.ATTEMPT: "number of the attempt that the launcher claimed, from 1",
+    Env.LAUNCH: "random token that ties the attempts of one launcher together",
+    Env.LAUNCHER_PID: "process id of the launcher; when it is gone, the program saves and stops",
+    Env.HEARTBEATS: "directory on this node for heartbeats, one small file per rank",
+    Env.DEADLINE: "end of the allocation, in seconds since 1970 (UTC)",
+    Env.FRESH: "1: a new start is meant, do not resume and do not refuse",
+    Env.EXPECT_STEP: "a checkpoint of at least this step is known to exist: refuse a fresh start",
+    Env.STATE_DIR: "where to remember which jobs once saved (default: ~/.local/state/lastgood)",
+    Env.CHECKPOINT: "for a wrapped command: path of the checkpoint that it should resume from (unset: none)",
+}
+"""Every variable of ours with its meaning; the reference page is made from this table."""

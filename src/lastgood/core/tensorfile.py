@@ -1,0 +1,117 @@
+"""The header of a safetensors file: which array lies where. Pure; see huggingface/safetensors, "Format".
+
+    8 bytes      N, length of the header, little-endian
+    N bytes      JSON: {name: {"dtype", "shape", "data_offsets": [begin, end]}}, padded with spaces
+    the rest     the arrays, without holes, in the order of their offsets
+
+We pad the header so that the arrays begin at a multiple of ALIGNMENT, and order arrays by falling
+element size, so that every array is aligned for its type without a hole.
+"""
+
+from typing import NamedTuple
+
+import msgspec
+
+from lastgood.core.dtypes import SIZES, byte_count
+from lastgood.core.errors import DamagedError
+
+ALIGNMENT = 4096
+MAX_HEADER_BYTES = 100_000_000
+"""The limit of the safetensors library itself."""
+
+
+class ArraySpec(NamedTuple):
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:
+        return byte_count(self.dtype, self.shape)
+
+
+class Placed(NamedTuple):
+    """An array and where it lies in its file (in bytes, from the start of the file)."""
+
+    spec: ArraySpec
+    begin: int
+    end: int
+
+
+class Layout(NamedTuple):
+    header: bytes
+    arrays: list[Placed]
+    file_bytes: int
+
+
+class _Entry(msgspec.Struct, forbid_unknown_fields=True):
+    dtype: str
+    shape: list[int]
+    data_offsets: tuple[int, int]
+
+
+def plan(specs: list[ArraySpec]) -> Layout:
+    """Where each array will lie, and the header that says so.
+
+    >>> layout = plan([ArraySpec("w", "F32", (2, 3)), ArraySpec("n", "I64", ())])
+    >>> [(a.spec.name, a.begin, a.end) for a in layout.arrays], layout.file_bytes
+    ([('n', 4096, 4104), ('w', 4104, 4128)], 4128)
+    """
+    ordered = sorted(specs, key=lambda spec: (-SIZES[spec.dtype], spec.name))
+    entries: dict[str, object] = {}
+    ends: list[tuple[ArraySpec, int, int]] = []
+    end = 0
+    for spec in ordered:
+        begin, end = end, end + spec.nbytes
+        ends.append((spec, begin, end))
+        entries[spec.name] = {"dtype": spec.dtype, "shape": spec.shape, "data_offsets": (begin, end)}
+    text = msgspec.json.encode(entries)
+    start = -(-(8 + len(text)) // ALIGNMENT) * ALIGNMENT
+    header = (start - 8).to_bytes(8, "little") + text.ljust(start - 8)
+    if len(header) > MAX_HEADER_BYTES:
+        raise ValueError(f"{len(specs)} arrays make a header of {len(header)} bytes; the format ends at {MAX_HEADER_BYTES}")
+    return Layout(header, [Placed(s, start + b, start + e) for s, b, e in ends], start + end)
+
+
+def parse(header: bytes, file_bytes: int, name: str) -> list[Placed]:
+    """The arrays that a header describes, checked against the size of the file.
+
+    `header` is the beginning of the file, at least up to the end of the JSON. Raises DamagedError for
+    anything that a reader could trip over: overlaps, holes, offsets outside the file, sizes that
+    contradict shape and type, unknown types.
+    """
+    start = header_bytes(header, file_bytes, name)
+    try:
+        text = msgspec.json.decode(header[8:start], type=dict[str, dict[str, object]])
+        text.pop("__metadata__", None)
+        entries = msgspec.convert(text, type=dict[str, _Entry])
+    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
+        raise DamagedError(f"{name}: the header is not a table of arrays: {error}") from error
+    placed = []
+    for array, entry in entries.items():
+        begin, end = entry.data_offsets
+        if entry.dtype not in SIZES:
+            raise DamagedError(f"{name}: array {array!r} has unknown type {entry.dtype!r}")
+        if any(extent < 0 for extent in entry.shape):
+            raise DamagedError(f"{name}: array {array!r} has a negative extent")
+        spec = ArraySpec(array, entry.dtype, tuple(entry.shape))
+        if end - begin != spec.nbytes:
+            raise DamagedError(f"{name}: array {array!r} occupies {end - begin} bytes but its shape says {spec.nbytes}")
+        placed.append(Placed(spec, start + begin, start + end))
+    placed.sort(key=lambda item: (item.begin, item.end))
+    at = start
+    for item in placed:
+        if item.begin != at:
+            raise DamagedError(f"{name}: array {item.spec.name!r} begins at byte {item.begin}, not at {at} where the one before ends")
+        at = item.end
+    if at != file_bytes:
+        raise DamagedError(f"{name}: arrays end at byte {at}, the file at {file_bytes}")
+    return placed
+
+
+def header_bytes(prefix: bytes, file_bytes: int, name: str) -> int:
+    """How many bytes of the file its header takes, from the file's first 8 bytes."""
+    length = int.from_bytes(prefix[:8], "little") if len(prefix) >= 8 else -1
+    if not 2 <= length <= min(file_bytes - 8, MAX_HEADER_BYTES):
+        raise DamagedError(f"{name}: a header of {length} bytes does not fit a file of {file_bytes} bytes")
+    return 8 + length

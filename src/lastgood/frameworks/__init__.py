@@ -1,0 +1,1 @@
+"""One module per framework, imported only when the job uses that framework."""

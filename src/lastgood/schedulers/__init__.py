@@ -1,0 +1,1 @@
+"""What a launcher must know of each scheduler; one module each."""

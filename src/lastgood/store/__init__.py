@@ -1,0 +1,1 @@
+"""Where checkpoints live: atomic commit, verified reading, retention. Knows nothing of processes."""
