@@ -1,0 +1,44 @@
+"""What can happen in an attempt, as lines of its journal. Readers ignore kinds they do not know."""
+
+from typing import Any
+
+import msgspec
+
+
+class Event(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One line of attempts/NNNN.events.jsonl. `at` is in seconds since 1970, by the writer's clock.
+
+    Kinds and their `data`:
+      started     how ("fresh", "resumed"), step, reason, rejected       by the job's program
+      launched    command, pid                                           by the launcher
+      committed   step, name, bytes, write_s                             a checkpoint exists
+      save_failed step, error                                            a save did not work
+      rejected    name, problem                                          failed to restore
+      deleted     name, reason                                           by retention
+      stopping    cause, step                                            a stop was asked for
+      exception   type, text, step, rank                                 the program raised
+      finished    step                                                   all steps are done
+      hang        what, rank                                             by the launcher
+      ended       outcome, reason, exit_code, step, last_good_step       by the launcher
+      decided     action, reason, delay_s, exit_code                     by the launcher
+    """
+
+    kind: str
+    at: float
+    data: dict[str, Any] = {}  # noqa: RUF012
+
+
+def encode(event: Event) -> bytes:
+    return msgspec.json.encode(event) + b"\n"
+
+
+def decode_lines(data: bytes) -> list[Event]:
+    """The events in a journal. A torn last line, or any line that is not an event, is passed over:
+    a journal tells what happened; it is never the proof that a checkpoint exists."""
+    events = []
+    for line in data.split(b"\n"):
+        try:
+            events.append(msgspec.json.decode(line, type=Event))
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            continue
+    return events

@@ -1,0 +1,174 @@
+"""The documents of a job on disk, as types. docs/reference/format.md describes them for readers.
+
+Unknown members are ignored, so that later versions of the same format may add some; a higher
+`format` number is refused, because it may mean that a known member changed its meaning.
+"""
+
+import re
+from typing import Any
+
+import msgspec
+
+from lastgood.core import layout
+from lastgood.core.errors import DamagedError, FormatVersionError
+
+MAX_DOCUMENT_BYTES = 256 * 2**20
+"""No document of ours is larger; a claim beyond it is damage, and is not read into memory."""
+
+MAX_RANKS = 1_000_000
+
+
+class Job(msgspec.Struct, frozen=True):
+    """job.json: the identity of a job. `created` is in seconds since 1970."""
+
+    format: int
+    id: str
+    created: float
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """attempts/NNNN.json: one execution of the job; its exclusive creation claims the number."""
+
+    format: int
+    job: str
+    attempt: int
+    started: float
+    host: str
+    pid: int
+    launch: str
+    """Token of the launcher that claimed it; empty when the program ran without one."""
+    fresh: bool = False
+    """A new start was meant: checkpoints of earlier attempts are set aside from here on."""
+    restarts: dict[str, int] = {}  # noqa: RUF012 -- msgspec copies mutable defaults
+    """Restart counts that the scheduler and others stated, by variable name."""
+
+
+class DataFile(msgspec.Struct, frozen=True):
+    """A safetensors file with the checksum of each of its blocks (XXH3-64, 16 hex digits each, joined)."""
+
+    file: str
+    bytes: int
+    block_bytes: int
+    xxh3: str
+
+
+class Part(msgspec.Struct, frozen=True):
+    """rank-NNNNN.json: what one rank put into a checkpoint."""
+
+    format: int
+    job: str
+    step: int
+    attempt: int
+    rank: int
+    data: DataFile
+    entries: dict[str, Any]
+    """The skeleton of each entry of the state (see core.tree)."""
+    shared: list[str] = []  # noqa: RUF012
+    """Arrays in this rank's file that every rank's state refers to: equal on all ranks, stored once."""
+
+
+class PartRef(msgspec.Struct, frozen=True):
+    """A rank's part as the manifest knows it: its size and the XXH3-64 of its bytes."""
+
+    rank: int
+    bytes: int
+    xxh3: str
+    data_bytes: int
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """manifest.json: a checkpoint exists when this file does.
+
+    It vouches for every part by checksum, and each part for every block of its data, so that the
+    manifest stays small however many arrays there are.
+    """
+
+    format: int
+    job: str
+    step: int
+    attempt: int
+    created: float
+    world_size: int
+    parts: list[PartRef]
+    metrics: dict[str, float] = {}  # noqa: RUF012
+    config: dict[str, Any] = {}  # noqa: RUF012
+    fingerprint: dict[str, str] = {}  # noqa: RUF012
+    write_s: float = 0.0
+
+    @property
+    def name(self) -> str:
+        return layout.checkpoint_name(self.step, self.attempt)
+
+    @property
+    def bytes(self) -> int:
+        return sum(part.bytes + part.data_bytes for part in self.parts)
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """rejected.json and pinned.json: something that was decided about a checkpoint, and why."""
+
+    format: int
+    reason: str
+    at: float
+    attempt: int = 0
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """finished.json: all steps are done; ends a chain of segments."""
+
+    format: int
+    job: str
+    step: int
+    attempt: int
+    at: float
+
+
+_HEX16 = re.compile(r"[0-9a-f]{16}\Z")
+
+
+def check_format(number: int, name: str) -> None:
+    """Raise FormatVersionError if a document was written by a newer version than this."""
+    if number > layout.FORMAT_VERSION:
+        raise FormatVersionError(
+            f"{name} has format {number}; this version of lastgood reads up to {layout.FORMAT_VERSION}",
+            safe="nothing was changed",
+            remedy="use the version of lastgood that wrote it, or a newer one",
+        )
+    if number < 1:
+        raise DamagedError(f"{name} has format {number}")
+
+
+def check_manifest(manifest: Manifest, name: str, job: str | None) -> None:
+    """Raise DamagedError unless a manifest is consistent in itself and belongs where it was found.
+
+    `name` is the checkpoint's directory name; `job` the id of the job it should belong to.
+    """
+    if manifest.name != name:
+        raise DamagedError(f"{name}/manifest.json speaks of {manifest.name}: it was copied from another checkpoint")
+    if job is not None and manifest.job != job:
+        raise DamagedError(f"{name}/manifest.json belongs to job {manifest.job}, not to this job, {job}")
+    if not 1 <= manifest.world_size <= MAX_RANKS:
+        raise DamagedError(f"{name}/manifest.json claims {manifest.world_size} ranks")
+    if [part.rank for part in manifest.parts] != list(range(manifest.world_size)):
+        raise DamagedError(f"{name}/manifest.json lists {len(manifest.parts)} parts for {manifest.world_size} ranks")
+    for part in manifest.parts:
+        if not 0 < part.bytes <= MAX_DOCUMENT_BYTES or part.data_bytes < 0 or not _HEX16.match(part.xxh3):
+            raise DamagedError(f"{name}/manifest.json has an impossible entry for rank {part.rank}")
+
+
+def check_part(part: Part, manifest: Manifest, rank: int) -> None:
+    """Raise DamagedError unless a part fits the manifest that vouches for it."""
+    name = f"{manifest.name}/{layout.part_file(rank)}"
+    found = (part.job, part.step, part.attempt, part.rank)
+    if found != (manifest.job, manifest.step, manifest.attempt, rank):
+        raise DamagedError(f"{name} belongs to rank {part.rank} of step {part.step}, attempt {part.attempt}")
+    data = part.data
+    if data.file != layout.data_file(rank):
+        raise DamagedError(f"{name} names the file {data.file!r}; only {layout.data_file(rank)} is allowed")
+    if data.bytes != manifest.parts[rank].data_bytes or data.bytes < 10:
+        raise DamagedError(f"{name} and the manifest disagree on the size of {data.file}")
+    if not 4096 <= data.block_bytes <= 2**30:
+        raise DamagedError(f"{name} states blocks of {data.block_bytes} bytes")
+    blocks = -(-data.bytes // data.block_bytes)
+    if len(data.xxh3) != 16 * blocks:
+        raise DamagedError(f"{name} has {len(data.xxh3) // 16} checksums for {blocks} blocks")

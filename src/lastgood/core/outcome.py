@@ -1,0 +1,167 @@
+"""How an attempt ended, from several pieces of evidence. Pure; "unknown" is an answer.
+
+An exit code alone proves little: 0 can be a program that stopped when told to, 1 can be any rank's
+reaction to another rank's death. So the launcher gathers what it can and this module weighs it, most
+direct evidence first.
+"""
+
+import re
+from enum import StrEnum
+
+import msgspec
+
+from lastgood.core import errors
+
+
+class Outcome(StrEnum):
+    FINISHED = "finished"
+    PREEMPTED = "preempted"
+    TIME_LIMIT = "time limit"
+    NODE_FAILURE = "node failure"
+    OUT_OF_MEMORY = "out of memory"
+    HANG = "hang"
+    COMMUNICATION = "communication timeout"
+    PROGRAM_ERROR = "program error"
+    STORAGE_ERROR = "storage error"
+    CANCELLED = "cancelled"
+    KILLED = "killed"
+    """Ended by a signal that nobody here sent, or a crash inside native code: it may pass."""
+    REFUSED = "refused"
+    """Our own library refused to start or to carry on, and says why."""
+    LAUNCHER_LOST = "launcher lost"
+    """Nobody was there to see the end: the launcher itself was killed, or its node died."""
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """What the launcher saw of one attempt's end."""
+
+    exit_code: int | None = None
+    signal: int | None = None
+    """Number of the signal that ended the command; exactly one of exit_code and signal is given."""
+    stop_cause: str = ""
+    """Why the launcher asked the command to stop: "SIGTERM", "SIGINT", "time limit" ... or empty."""
+    was_forced: bool = False
+    """It had to be killed because it did not stop within the grace time."""
+    hang: str = ""
+    """What stood still and for how long, if the launcher ended the attempt because of it."""
+    oom_kills: int = 0
+    """How many processes of the job's cgroup the kernel killed for memory during the attempt."""
+    log_tail: str = ""
+    is_finished: bool = False
+    """The job's marker says that all steps are done."""
+    step: int | None = None
+    """Last step that a heartbeat reported; None if the command never sent one."""
+    total_steps: int | None = None
+
+
+class Ending(msgspec.Struct, frozen=True):
+    outcome: Outcome
+    reason: str
+    exit_code: int | None = None
+    """Exit code to pass on where nobody retries; None to use the outcome's own."""
+
+
+_OUT_OF_MEMORY = re.compile(
+    r"CUDA out of memory|torch\.(?:cuda\.)?OutOfMemoryError|CUDA error: out of memory|^MemoryError|std::bad_alloc"
+    r"|RESOURCE_EXHAUSTED: Out of memory|DefaultCPUAllocator: can't allocate memory",
+    re.MULTILINE,
+)
+_STORAGE = re.compile(r"\[Errno (?:5|28|30|122)\]|No space left on device|Input/output error|Disk quota exceeded|Read-only file system")
+_COMMUNICATION = re.compile(
+    r"Watchdog caught collective operation timeout|NCCL (?:error|communicator was aborted)|ncclRemoteError|ncclSystemError"
+    r"|DistBackendError|DistNetworkError|Connection closed by peer|Connection reset by peer|Gloo connectFullMesh failed"
+    r"|Timed out waiting \d+ms for (?:recv|send) operation|Application timeout caused pair closure|Broken pipe.*(?:gloo|nccl)"
+    r"|Rendezvous(?:Timeout|ClosedError)|MPI_ERR_PROC_FAILED",
+)
+_LOST_WORKER = re.compile(r"exitcode\s*:\s*-(\d+)|Signal (\d+) \(SIG\w+\) received by PID")
+_EXCEPTION = re.compile(r"^(?:\[[^\]]*\]:\s*)?([A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning|Iteration)(?::.*)?)$", re.MULTILINE)
+_CRASH_SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}
+
+_OURS = {error.exit_code: error for error in errors.LastgoodError.__subclasses__() if 64 <= error.exit_code < 90}
+
+
+def classify(e: Evidence) -> Ending:
+    """Weigh the evidence.
+
+    >>> classify(Evidence(exit_code=0)).outcome, classify(Evidence(signal=9, oom_kills=1)).outcome
+    (<Outcome.FINISHED: 'finished'>, <Outcome.OUT_OF_MEMORY: 'out of memory'>)
+    """
+    if e.hang:
+        return Ending(Outcome.HANG, e.hang)
+    if e.stop_cause:
+        return _stopped(e)
+    if e.exit_code == 0:
+        return _exited_0(e)
+    if e.exit_code == errors.EXIT_SAVED_RUN_AGAIN:
+        return Ending(Outcome.PREEMPTED, "the program saved and asked to be run again (exit code 75)")
+    if e.oom_kills > 0:
+        return Ending(Outcome.OUT_OF_MEMORY, f"the kernel killed {e.oom_kills} process(es) of the job for memory", 137)
+    text = e.log_tail
+    if match := _OUT_OF_MEMORY.search(text):
+        return Ending(Outcome.OUT_OF_MEMORY, f"its output says: {_line_at(text, match)}", e.exit_code)
+    if e.exit_code in _OURS:
+        return _ours(e.exit_code)
+    if e.signal is not None:
+        return Ending(Outcome.KILLED, f"ended by {_signal_name(e.signal)}", 128 + e.signal)
+    return _exited_nonzero(e, text)
+
+
+def _stopped(e: Evidence) -> Ending:
+    cancelled = e.stop_cause == "SIGINT"
+    outcome = Outcome.CANCELLED if cancelled else Outcome.TIME_LIMIT if e.stop_cause == "time limit" else Outcome.PREEMPTED
+    if e.is_finished and e.exit_code == 0:
+        return Ending(Outcome.FINISHED, f"all steps are done (a stop was asked for: {e.stop_cause})")
+    if e.was_forced:
+        return Ending(outcome, f"{e.stop_cause}; it did not stop within the grace time and was killed")
+    if e.exit_code == errors.EXIT_SAVED_RUN_AGAIN:
+        return Ending(outcome, f"{e.stop_cause}; saved and stopped")
+    how = f"exit code {e.exit_code}" if e.signal is None else _signal_name(e.signal)
+    return Ending(outcome, f"{e.stop_cause}; ended with {how}")
+
+
+def _exited_0(e: Evidence) -> Ending:
+    if e.is_finished or e.step is None:
+        return Ending(Outcome.FINISHED, "all steps are done" if e.is_finished else "exit code 0")
+    total = f" of {e.total_steps}" if e.total_steps else ""
+    return Ending(Outcome.FINISHED, f"exit code 0 after step {e.step}{total}, by the program's own decision")
+
+
+def _ours(code: int) -> Ending:
+    error = _OURS[code]
+    if error is errors.StorageError or error is errors.UnprotectedError:
+        return Ending(Outcome.STORAGE_ERROR, error.meaning, code)
+    if error is errors.RankTimeoutError:
+        return Ending(Outcome.COMMUNICATION, error.meaning, code)
+    return Ending(Outcome.REFUSED, error.meaning, code)
+
+
+def _exited_nonzero(e: Evidence, text: str) -> Ending:
+    exceptions = [match[1].strip() for match in _EXCEPTION.finditer(text)]
+    # The first exception that is not merely a rank's reaction to another's end is the cause.
+    for exception in exceptions:
+        if _STORAGE.search(exception):
+            return Ending(Outcome.STORAGE_ERROR, f"its output says: {exception[:200]}", e.exit_code)
+        if not _COMMUNICATION.search(exception) and "ChildFailedError" not in exception:
+            return Ending(Outcome.PROGRAM_ERROR, f"exit code {e.exit_code}: {exception[:200]}", e.exit_code)
+    if match := _LOST_WORKER.search(text):
+        number = int(match[1] or match[2])
+        return Ending(Outcome.KILLED, f"a worker was ended by {_signal_name(number)}", 128 + number)
+    if match := _COMMUNICATION.search(text):
+        return Ending(Outcome.COMMUNICATION, f"its output says: {_line_at(text, match)}", e.exit_code)
+    if match := _STORAGE.search(text):
+        return Ending(Outcome.STORAGE_ERROR, f"its output says: {_line_at(text, match)}", e.exit_code)
+    code = e.exit_code or 0
+    if code > 128 and code - 128 in _CRASH_SIGNALS:
+        # A shell between us and the program reports a child's death by signal this way.
+        return Ending(Outcome.KILLED, f"exit code {code}: {_signal_name(code - 128)} below a shell", code)
+    return Ending(Outcome.PROGRAM_ERROR, f"exit code {code}", code)
+
+
+def _line_at(text: str, match: re.Match[str]) -> str:
+    begin = text.rfind("\n", 0, match.start()) + 1
+    end = text.find("\n", match.end())
+    return text[begin : end if end >= 0 else None].strip()[:200]
+
+
+def _signal_name(number: int) -> str:
+    return _CRASH_SIGNALS.get(number) or {1: "SIGHUP", 2: "SIGINT", 10: "SIGUSR1", 12: "SIGUSR2"}.get(number, f"signal {number}")
