@@ -20,7 +20,7 @@ _WHERE = {
     "read_log": "lastgood.runtime.values_log",
 }
 
-__all__ = ["Keep", "LastgoodError", "ResumableSampler", "Run", "__version__", "read_log"]  # noqa: F822
+__all__ = ["Keep", "LastgoodError", "ResumableSampler", "Run", "__version__", "read_log"]
 
 
 def __getattr__(name: str) -> object:

@@ -168,7 +168,11 @@ def exit_code_table() -> list[tuple[int, str, str]]:
     """
     rows = [
         (EXIT_FINISHED, "finished", "the job is finished (or the question is answered with yes)"),
-        (EXIT_SAVED_RUN_AGAIN, "saved, run again", "progress is saved; the scheduler should run the job again"),
+        (
+            EXIT_SAVED_RUN_AGAIN,
+            "saved, run again",
+            "progress is saved; the scheduler should run the job again",
+        ),
         (EXIT_INTERRUPTED, "interrupted", "stopped by Ctrl-C; progress is saved where there was time"),
     ]
     rows += [(c.exit_code, c.__name__, c.meaning) for c in LastgoodError.__subclasses__()]

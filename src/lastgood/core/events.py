@@ -25,7 +25,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
 
     kind: str
     at: float
-    data: dict[str, Any] = {}  # noqa: RUF012
+    data: dict[str, Any] = {}
 
 
 def encode(event: Event) -> bytes:

@@ -7,4 +7,8 @@ def differences(old: dict[str, str], new: dict[str, str]) -> list[str]:
     >>> differences({"numpy": "2.1", "host": "a"}, {"numpy": "2.2", "host": "a"})
     ['numpy: 2.1 -> 2.2']
     """
-    return [f"{key}: {old.get(key, 'absent')} -> {new.get(key, 'absent')}" for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
+    return [
+        f"{key}: {old.get(key, 'absent')} -> {new.get(key, 'absent')}"
+        for key in sorted({*old, *new})
+        if old.get(key) != new.get(key)
+    ]

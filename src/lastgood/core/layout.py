@@ -1,19 +1,19 @@
 """Every name that we use on disk and in the environment, as pure string functions.
 
-    <job>/
-      job.json                          who this is
-      lock                              held while a launcher or a lone program runs the job
-      log.txt                           output of all attempts, appended, with markers
-      attempts/0003.json                claimed by exclusive create: the fencing token
-      attempts/0003.events.jsonl        what happened in it
-      attempts/0003.values-00000.jsonl  what rank 0 logged at each step
-      checkpoints/000000001200-0003/    step and attempt
-        rank-00000.safetensors          arrays
-        rank-00000.json                 everything else of that rank, and the checksums of its arrays
-        manifest.json                   written last: the commit
-        rejected.json                   optional: it failed to restore, and why
-        pinned.json                     optional: never deleted by retention
-      finished.json                     all steps are done
+<job>/
+  job.json                          who this is
+  lock                              held while a launcher or a lone program runs the job
+  log.txt                           output of all attempts, appended, with markers
+  attempts/0003.json                claimed by exclusive create: the fencing token
+  attempts/0003.events.jsonl        what happened in it
+  attempts/0003.values-00000.jsonl  what rank 0 logged at each step
+  checkpoints/000000001200-0003/    step and attempt
+    rank-00000.safetensors          arrays
+    rank-00000.json                 everything else of that rank, and the checksums of its arrays
+    manifest.json                   written last: the commit
+    rejected.json                   optional: it failed to restore, and why
+    pinned.json                     optional: never deleted by retention
+  finished.json                     all steps are done
 """
 
 import re

@@ -39,7 +39,7 @@ class Attempt(msgspec.Struct, frozen=True):
     """Token of the launcher that claimed it; empty when the program ran without one."""
     fresh: bool = False
     """A new start was meant: checkpoints of earlier attempts are set aside from here on."""
-    restarts: dict[str, int] = {}  # noqa: RUF012 -- msgspec copies mutable defaults
+    restarts: dict[str, int] = {}
     """Restart counts that the scheduler and others stated, by variable name."""
 
 
@@ -63,7 +63,7 @@ class Part(msgspec.Struct, frozen=True):
     data: DataFile
     entries: dict[str, Any]
     """The skeleton of each entry of the state (see core.tree)."""
-    shared: list[str] = []  # noqa: RUF012
+    shared: list[str] = []
     """Arrays in this rank's file that every rank's state refers to: equal on all ranks, stored once."""
 
 
@@ -90,9 +90,9 @@ class Manifest(msgspec.Struct, frozen=True):
     created: float
     world_size: int
     parts: list[PartRef]
-    metrics: dict[str, float] = {}  # noqa: RUF012
-    config: dict[str, Any] = {}  # noqa: RUF012
-    fingerprint: dict[str, str] = {}  # noqa: RUF012
+    metrics: dict[str, float] = {}
+    config: dict[str, Any] = {}
+    fingerprint: dict[str, str] = {}
     write_s: float = 0.0
 
     @property

@@ -66,7 +66,9 @@ _OUT_OF_MEMORY = re.compile(
     r"|RESOURCE_EXHAUSTED: Out of memory|DefaultCPUAllocator: can't allocate memory",
     re.MULTILINE,
 )
-_STORAGE = re.compile(r"\[Errno (?:5|28|30|122)\]|No space left on device|Input/output error|Disk quota exceeded|Read-only file system")
+_STORAGE = re.compile(
+    r"\[Errno (?:5|28|30|122)\]|No space left on device|Input/output error|Disk quota exceeded|Read-only file system"
+)
 _COMMUNICATION = re.compile(
     r"Watchdog caught collective operation timeout|NCCL (?:error|communicator was aborted)|ncclRemoteError|ncclSystemError"
     r"|DistBackendError|DistNetworkError|Connection closed by peer|Connection reset by peer|Gloo connectFullMesh failed"
@@ -74,8 +76,19 @@ _COMMUNICATION = re.compile(
     r"|Rendezvous(?:Timeout|ClosedError)|MPI_ERR_PROC_FAILED",
 )
 _LOST_WORKER = re.compile(r"exitcode\s*:\s*-(\d+)|Signal (\d+) \(SIG\w+\) received by PID")
-_EXCEPTION = re.compile(r"^(?:\[[^\]]*\]:\s*)?([A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning|Iteration)(?::.*)?)$", re.MULTILINE)
-_CRASH_SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}
+_EXCEPTION = re.compile(
+    r"^(?:\[[^\]]*\]:\s*)?([A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning|Iteration)(?::.*)?)$",
+    re.MULTILINE,
+)
+_CRASH_SIGNALS = {
+    4: "SIGILL",
+    6: "SIGABRT",
+    7: "SIGBUS",
+    8: "SIGFPE",
+    9: "SIGKILL",
+    11: "SIGSEGV",
+    15: "SIGTERM",
+}
 
 _OURS = {error.exit_code: error for error in errors.LastgoodError.__subclasses__() if 64 <= error.exit_code < 90}
 
@@ -108,7 +121,9 @@ def classify(e: Evidence) -> Ending:
 
 def _stopped(e: Evidence) -> Ending:
     cancelled = e.stop_cause == "SIGINT"
-    outcome = Outcome.CANCELLED if cancelled else Outcome.TIME_LIMIT if e.stop_cause == "time limit" else Outcome.PREEMPTED
+    outcome = (
+        Outcome.CANCELLED if cancelled else Outcome.TIME_LIMIT if e.stop_cause == "time limit" else Outcome.PREEMPTED
+    )
     if e.is_finished and e.exit_code == 0:
         return Ending(Outcome.FINISHED, f"all steps are done (a stop was asked for: {e.stop_cause})")
     if e.was_forced:
@@ -164,4 +179,6 @@ def _line_at(text: str, match: re.Match[str]) -> str:
 
 
 def _signal_name(number: int) -> str:
-    return _CRASH_SIGNALS.get(number) or {1: "SIGHUP", 2: "SIGINT", 10: "SIGUSR1", 12: "SIGUSR2"}.get(number, f"signal {number}")
+    return _CRASH_SIGNALS.get(number) or {1: "SIGHUP", 2: "SIGINT", 10: "SIGUSR1", 12: "SIGUSR2"}.get(
+        number, f"signal {number}"
+    )

@@ -51,7 +51,14 @@ class Past(msgspec.Struct, frozen=True):
     step: int | None = None
 
 
-_MAY_PASS = {Outcome.KILLED, Outcome.HANG, Outcome.COMMUNICATION, Outcome.STORAGE_ERROR, Outcome.OUT_OF_MEMORY, Outcome.LAUNCHER_LOST}
+_MAY_PASS = {
+    Outcome.KILLED,
+    Outcome.HANG,
+    Outcome.COMMUNICATION,
+    Outcome.STORAGE_ERROR,
+    Outcome.OUT_OF_MEMORY,
+    Outcome.LAUNCHER_LOST,
+}
 _SCHEDULERS = {Outcome.PREEMPTED, Outcome.TIME_LIMIT, Outcome.NODE_FAILURE}
 
 
@@ -76,7 +83,9 @@ def decide_restart(past: list[Past], policy: Policy, *, was_stop_asked: bool) ->
         return Decision(Action.GIVE_UP, f"{outcome.value}: {now.ending.reason}", now.ending.exit_code or 1)
     if _is_same_memory_failure(past):
         return Decision(
-            Action.GIVE_UP, f"out of memory twice at {_place(now)}: it would happen again", errors.OutOfMemoryTwiceError.exit_code
+            Action.GIVE_UP,
+            f"out of memory twice at {_place(now)}: it would happen again",
+            errors.OutOfMemoryTwiceError.exit_code,
         )
     idle = _without_progress(past)
     if idle >= policy.max_without_progress:
@@ -90,7 +99,9 @@ def decide_restart(past: list[Past], policy: Policy, *, was_stop_asked: bool) ->
     failures = sum(1 for p in past if p.ending.outcome not in _SCHEDULERS)
     if failures > policy.max_restarts:
         return Decision(
-            Action.GIVE_UP, f"failed {failures} times; the limit is {policy.max_restarts} restarts", errors.RestartLimitError.exit_code
+            Action.GIVE_UP,
+            f"failed {failures} times; the limit is {policy.max_restarts} restarts",
+            errors.RestartLimitError.exit_code,
         )
     return Decision(Action.RESTART, f"{outcome.value}: {now.ending.reason}", delay_s=_delay_s(past, policy))
 

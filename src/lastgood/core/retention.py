@@ -46,7 +46,7 @@ class Known(msgspec.Struct, frozen=True):
     name: str
     step: int
     attempt: int
-    metrics: dict[str, float] = {}  # noqa: RUF012
+    metrics: dict[str, float] = {}
     is_rejected: bool = False
     is_pinned: bool = False
 

@@ -68,7 +68,13 @@ def decide_start(
         return Start(StartKind.FRESH, f"a new start is meant (--fresh){aside}")
     known = [e.step for e in expectations if e.step is not None]
     if usable is not None:
-        return Start(StartKind.RESUMED, _why_resumed(usable, unusable), usable.step, usable.name, _loss(usable, unusable, known))
+        return Start(
+            StartKind.RESUMED,
+            _why_resumed(usable, unusable),
+            usable.step,
+            usable.name,
+            _loss(usable, unusable, known),
+        )
     if unusable:
         newest = unusable[0]
         return Start(

@@ -69,7 +69,9 @@ def plan(specs: list[ArraySpec]) -> Layout:
     start = -(-(8 + len(text)) // ALIGNMENT) * ALIGNMENT
     header = (start - 8).to_bytes(8, "little") + text.ljust(start - 8)
     if len(header) > MAX_HEADER_BYTES:
-        raise ValueError(f"{len(specs)} arrays make a header of {len(header)} bytes; the format ends at {MAX_HEADER_BYTES}")
+        raise ValueError(
+            f"{len(specs)} arrays make a header of {len(header)} bytes; the format ends at {MAX_HEADER_BYTES}"
+        )
     return Layout(header, [Placed(s, start + b, start + e) for s, b, e in ends], start + end)
 
 
@@ -102,7 +104,9 @@ def parse(header: bytes, file_bytes: int, name: str) -> list[Placed]:
     at = start
     for item in placed:
         if item.begin != at:
-            raise DamagedError(f"{name}: array {item.spec.name!r} begins at byte {item.begin}, not at {at} where the one before ends")
+            raise DamagedError(
+                f"{name}: array {item.spec.name!r} begins at byte {item.begin}, not at {at} where the one before ends"
+            )
         at = item.end
     if at != file_bytes:
         raise DamagedError(f"{name}: arrays end at byte {at}, the file at {file_bytes}")

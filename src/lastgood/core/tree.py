@@ -95,7 +95,7 @@ class _Flattener:
         if kind is str:
             return _encode_text(value)  # type: ignore[arg-type]
         if kind is int:
-            return value if value in _INT64 else {"$int": str(value)}  # type: ignore[operator]
+            return value if value in _INT64 else {"$int": str(value)}
         if kind is float:
             return value if math.isfinite(value) else {"$float": repr(value)}  # type: ignore[arg-type]
         encode = _CONTAINERS.get(kind)
@@ -134,7 +134,10 @@ class _Flattener:
 
     def pairs(self, mapping: dict[Any, Any], at: str, depth: int) -> list[Json]:
         return [
-            [self.encode(key, f"{_join(at, key)} (the key)", depth), self.encode(value, _join(at, key), depth)]
+            [
+                self.encode(key, f"{_join(at, key)} (the key)", depth),
+                self.encode(value, _join(at, key), depth),
+            ]
             for key, value in mapping.items()
         ]
 
@@ -163,7 +166,9 @@ _CONTAINERS: dict[type, Callable[[_Flattener, Any, str, int], Json]] = {
 }
 
 
-def unflatten(skeleton: Json, array: Callable[[str, str, dict[str, Json]], object], codecs: Iterable[Codec] = ()) -> Any:
+def unflatten(
+    skeleton: Json, array: Callable[[str, str, dict[str, Json]], object], codecs: Iterable[Codec] = ()
+) -> Any:
     """The tree again; `array(name, kind, tag)` answers each array.
 
     Raises DamagedError for a skeleton that `flatten` cannot have made.

@@ -28,7 +28,10 @@ def parse_duration(text: str) -> float:
         pieces = _PIECE.findall(stripped)
         if all(unit in _SECONDS for _, unit in pieces):
             return sum(float(number) * _SECONDS[unit] for number, unit in pieces)
-    raise UsageError(f"{text!r} is not a duration", remedy='write a number with its unit, such as "90s", "10min" or "1h30m"')
+    raise UsageError(
+        f"{text!r} is not a duration",
+        remedy='write a number with its unit, such as "90s", "10min" or "1h30m"',
+    )
 
 
 def duration(seconds: float) -> str:

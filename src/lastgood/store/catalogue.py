@@ -1,0 +1,101 @@
+"""What checkpoints a job has, and what has been decided about each. The directory is the truth:
+there is no pointer to a latest one that could be wrong."""
+
+import os
+import time
+
+import msgspec
+
+from lastgood.core import layout
+from lastgood.core.errors import DamagedError
+from lastgood.core.manifest import Mark
+from lastgood.core.retention import Known
+from lastgood.core.sealed import seal, unseal
+from lastgood.store import durable
+from lastgood.store.attempts import attempt_numbers, read_attempt
+from lastgood.store.jobdir import JobDirectory, read_document
+from lastgood.store.reader import open_checkpoint
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """A checkpoint directory as a listing sees it, without opening its manifest."""
+
+    name: str
+    step: int
+    attempt: int
+    is_committed: bool
+    rejected: str = ""
+    """Why it was rejected; empty if it was not."""
+    pinned: str = ""
+    """Why it is pinned; empty if it is not."""
+    is_set_aside: bool = False
+    """A later attempt meant a new start."""
+
+    @property
+    def age_key(self) -> tuple[int, int]:
+        return (self.attempt, self.step)
+
+
+def list_checkpoints(job: JobDirectory) -> list[Listed]:
+    """All checkpoint directories, newest first (by attempt, then step). Raises OSError if they cannot be
+    listed: an unreadable directory is never an empty one."""
+    fresh_from = newest_fresh_attempt(job)
+    found = []
+    for name in os.listdir(job.checkpoints):
+        parsed = layout.parse_checkpoint_name(name)
+        if parsed is None:
+            continue
+        names = set(os.listdir(job.checkpoints / name))
+        found.append(
+            Listed(
+                name,
+                *parsed,
+                layout.MANIFEST_FILE in names,
+                _mark(job, name, layout.REJECTED_FILE) if layout.REJECTED_FILE in names else "",
+                _mark(job, name, layout.PINNED_FILE) if layout.PINNED_FILE in names else "",
+                parsed[1] < fresh_from,
+            )
+        )
+    return sorted(found, key=lambda c: c.age_key, reverse=True)
+
+
+def newest_fresh_attempt(job: JobDirectory) -> int:
+    """The newest attempt that was meant to start anew; 0 if none was."""
+    for number in reversed(attempt_numbers(job)):
+        try:
+            attempt = read_attempt(job, number)
+        except DamagedError:
+            continue
+        if attempt is not None and attempt.fresh:
+            return number
+    return 0
+
+
+def _mark(job: JobDirectory, name: str, mark: str) -> str:
+    try:
+        data = read_document(job.checkpoints / name / mark)
+        return "" if data is None else unseal(data, Mark, mark).reason or "no reason given"
+    except DamagedError:
+        # A damaged mark still marks: somebody decided something about this checkpoint.
+        return "the mark itself is damaged"
+
+
+def set_mark(job: JobDirectory, name: str, mark: str, reason: str, attempt: int = 0) -> None:
+    """Write rejected.json or pinned.json into a checkpoint's directory."""
+    document = Mark(layout.FORMAT_VERSION, reason, time.time(), attempt)
+    durable.write_file(job.checkpoints / name / mark, seal(document))
+
+
+def clear_mark(job: JobDirectory, name: str, mark: str) -> None:
+    durable.delete_file(job.checkpoints / name / mark)
+
+
+def known(job: JobDirectory, listed: Listed) -> Known | None:
+    """What retention needs to know of a committed checkpoint; None if its manifest cannot be read now."""
+    try:
+        metrics = open_checkpoint(job, listed.name).manifest.metrics
+    except DamagedError:
+        return Known(listed.name, listed.step, listed.attempt, {}, is_rejected=True, is_pinned=bool(listed.pinned))
+    except OSError:
+        return None
+    return Known(listed.name, listed.step, listed.attempt, metrics, bool(listed.rejected), bool(listed.pinned))

@@ -1,0 +1,228 @@
+"""The only place that creates, renames, flushes and deletes files of a job.
+
+What a function here promises holds after a crash of the program or the machine, as far as the file
+system honours fsync. Network file systems that acknowledge fsync early can still lose what they
+acknowledged; no program can see that.
+"""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from lastgood.core.errors import LastgoodError, PermissionDeniedError, StorageError
+from lastgood.core.layout import TEMPORARY_SUFFIX
+
+_REMEDIES = {
+    errno.ENOSPC: "free space there, or keep fewer checkpoints (Keep(last=...))",
+    errno.EDQUOT: "free space in your quota, or keep fewer checkpoints (Keep(last=...))",
+    errno.EROFS: "the file system is read-only: remount it, or choose another job directory",
+    errno.EIO: "the storage reports errors: check it before running again",
+    errno.ESTALE: "the network file system was remounted or exported anew: run again",
+    errno.ENAMETOOLONG: "choose a shorter job directory",
+}
+
+
+@contextmanager
+def explained(what: str, path: Path | str, safe: str = "") -> Iterator[None]:
+    """Turn an OSError inside the block into an error that names the thing, the place and the way out."""
+    try:
+        yield
+    except OSError as error:
+        raise explain(error, what, path, safe) from error
+
+
+def explain(error: OSError, what: str, path: Path | str, safe: str = "") -> LastgoodError:
+    reason = error.strerror or str(error)
+    place = os.fspath(path)
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return PermissionDeniedError(
+            f"cannot {what} {place}: {reason}",
+            safe=safe,
+            remedy=_owner_hint(place) or "check who may write there",
+        )
+    remedy = _REMEDIES.get(error.errno or 0, "check the file system, then run again")
+    return StorageError(f"cannot {what} {place}: {reason}", safe=safe, remedy=remedy)
+
+
+def _owner_hint(place: str) -> str:
+    with suppress(OSError):
+        while not os.path.lexists(place) and len(place) > 1:
+            place = os.path.dirname(place)
+        owner = os.stat(place).st_uid
+        if owner != os.geteuid():
+            return f"{place} belongs to user {owner}, you are {os.geteuid()}: use a directory of your own"
+    return ""
+
+
+def flush_directory(path: Path) -> None:
+    """Make the names in a directory durable. File systems that cannot (EINVAL) have nothing to flush."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(fd)
+
+
+def make_directory(path: Path) -> None:
+    """Create a directory and those above it, durably; one that exists already is fine."""
+    missing = []
+    at = path
+    while not at.is_dir():
+        missing.append(at)
+        if at == at.parent:
+            break
+        at = at.parent
+    for directory in reversed(missing):
+        try:
+            directory.mkdir()
+        except FileExistsError:
+            # Another rank was first. (Some network file systems say so even for a directory.)
+            if not directory.is_dir():
+                raise
+        flush_directory(directory.parent)
+
+
+class NewFile:
+    """A file that appears under its name only when it is whole and flushed.
+
+    Until `publish`, its content is in `<name>.part` beside it, which never counts and is swept later.
+    Use as a context manager: leaving it before removes the temporary file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._part = path.with_name(path.name + TEMPORARY_SUFFIX)
+        # Left by a process that died here before: nobody else writes to this path.
+        self._fd = os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        self._is_open = True
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def write(self, data: bytes | memoryview) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._fd, view) :]
+
+    def flush(self) -> None:
+        """Make the content durable; it has no name yet."""
+        os.fsync(self._fd)
+
+    def publish(self) -> None:
+        """Give the flushed file its name (replacing an older file of it) and make the name durable."""
+        self._close()
+        os.replace(self._part, self.path)
+        flush_directory(self.path.parent)
+
+    def commit(self) -> None:
+        """`flush`, then `publish`."""
+        self.flush()
+        self.publish()
+
+    def commit_exclusively(self) -> bool:
+        """As `commit`, but never replaces: False if the name is taken. Only one of many callers gets True.
+
+        A hard link is atomic and fails on an existing name, also on NFS; where the file system has no
+        links, the name is claimed by an exclusive create first, which has the same winner.
+        """
+        self.flush()
+        try:
+            os.link(self._part, self.path)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if error.errno not in (errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK):
+                raise
+            try:
+                os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC))
+            except FileExistsError:
+                return False
+            os.replace(self._part, self.path)
+        flush_directory(self.path.parent)
+        return True
+
+    def _close(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            os.close(self._fd)
+
+    def __enter__(self) -> "NewFile":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._close()
+        with suppress(OSError):
+            self._part.unlink(missing_ok=True)
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a whole small file durably, replacing an older one of that name at once or not at all."""
+    with NewFile(path) as new:
+        new.write(data)
+        new.commit()
+
+
+def create_file(path: Path, data: bytes, unique: str) -> bool:
+    """Create a small file durably unless the name is taken; False if it is.
+
+    `unique` keeps the temporary files of several callers apart.
+    """
+    with NewFile(path.with_name(f"{path.name}.{unique}")) as new:
+        new.path = path
+        new.write(data)
+        return new.commit_exclusively()
+
+
+class AppendFile:
+    """A file that lines are appended to, each by a single write, so that lines never mix.
+
+    Not flushed unless asked: losing the last lines to a power cut loses history, never a checkpoint.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+
+    def append(self, data: bytes) -> None:
+        os.write(self._fd, data)
+
+    def flush(self) -> None:
+        os.fsync(self._fd)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+def delete_file(path: Path) -> None:
+    """Remove a file; one that is gone already is fine."""
+    path.unlink(missing_ok=True)
+
+
+def delete_directory(path: Path) -> None:
+    """Remove an empty directory; one that is gone, or not empty, is left as it is."""
+    try:
+        path.rmdir()
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+
+
+def read_file(path: Path, limit_bytes: int) -> bytes:
+    """The content of a small regular file of ours; never follows a link, never reads more than the limit."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        size = os.fstat(fd).st_size
+        if size > limit_bytes:
+            raise OSError(errno.EFBIG, f"{size} bytes are more than such a file can have")
+        pieces = []
+        while piece := os.read(fd, 1 << 20):
+            pieces.append(piece)
+        return b"".join(pieces)
+    finally:
+        os.close(fd)

@@ -1,0 +1,127 @@
+"""A job's directory: opening it, creating it, and saying clearly why either is not possible."""
+
+import errno
+import os
+import time
+import uuid
+from pathlib import Path
+
+from lastgood.core import layout
+from lastgood.core.errors import (
+    DamagedError,
+    FormatVersionError,
+    NoSuchJobError,
+    StartRefusedError,
+    StorageError,
+)
+from lastgood.core.manifest import MAX_DOCUMENT_BYTES, Finished, Job, check_format
+from lastgood.core.sealed import seal, unseal
+from lastgood.store import durable
+
+
+class JobDirectory:
+    """Paths and identity of one job. Made by `open_job` or `create_job`."""
+
+    def __init__(self, path: Path, job: Job) -> None:
+        self.path = path
+        self.job = job
+        self.attempts = path / layout.ATTEMPTS_DIR
+        self.checkpoints = path / layout.CHECKPOINTS_DIR
+
+    @property
+    def id(self) -> str:
+        return self.job.id
+
+    @property
+    def log(self) -> Path:
+        return self.path / layout.LOG_FILE
+
+    def finished(self) -> Finished | None:
+        """The marker that all steps are done, or None. Raises DamagedError if it is there but unreadable."""
+        data = read_document(self.path / layout.FINISHED_FILE)
+        if data is None:
+            return None
+        return unseal(data, Finished, layout.FINISHED_FILE)
+
+    def mark_finished(self, step: int, attempt: int) -> None:
+        finished = Finished(layout.FORMAT_VERSION, self.id, step, attempt, time.time())
+        durable.write_file(self.path / layout.FINISHED_FILE, seal(finished))
+
+    def unmark_finished(self) -> None:
+        durable.delete_file(self.path / layout.FINISHED_FILE)
+
+
+def open_job(path: Path | str) -> JobDirectory:
+    """An existing job. Raises NoSuchJobError if there is none; anything unreadable is its own error."""
+    path = Path(path).absolute()
+    try:
+        data = read_document(path / layout.JOB_FILE)
+    except OSError as error:
+        raise durable.explain(error, "read the job in", path) from error
+    if data is None:
+        what = "is not a job directory (it has no job.json)" if path.is_dir() else "does not exist"
+        raise NoSuchJobError(f"{path} {what}", remedy="give the directory that --job named when the job ran")
+    return JobDirectory(path, _parse_job(data, path))
+
+
+def create_job(path: Path | str) -> JobDirectory:
+    """The job in a directory; it is created where there is none yet.
+
+    Creating twice at the same moment is fine: one wins, both get the same job.
+    """
+    path = Path(path).absolute()
+    try:
+        durable.make_directory(path / layout.ATTEMPTS_DIR)
+        durable.make_directory(path / layout.CHECKPOINTS_DIR)
+        data = read_document(path / layout.JOB_FILE)
+        if data is None:
+            _refuse_headless_job(path)
+            job = Job(layout.FORMAT_VERSION, uuid.uuid4().hex[:16], time.time())
+            durable.create_file(path / layout.JOB_FILE, seal(job), f"{os.getpid()}")
+            data = read_document(path / layout.JOB_FILE)
+            if data is None:
+                raise StorageError(f"{path / layout.JOB_FILE} vanished as soon as it was written")
+    except OSError as error:
+        if error.errno in (errno.ENOTDIR, errno.EEXIST):
+            raise StorageError(
+                f"{path} is no directory that a job can live in: {error.strerror}",
+                safe="nothing was changed",
+                remedy="choose a directory, not a file, for the job",
+            ) from error
+        raise durable.explain(error, "create the job in", path, safe="nothing was lost") from error
+    return JobDirectory(path, _parse_job(data, path))
+
+
+def _refuse_headless_job(path: Path) -> None:
+    """Without job.json but with checkpoints: something removed half of a job. Not ours to call new."""
+    orphans = [n for n in os.listdir(path / layout.CHECKPOINTS_DIR) if layout.parse_checkpoint_name(n)]
+    if orphans:
+        raise StartRefusedError(
+            f"{path} has {len(orphans)} checkpoint(s) but no job.json",
+            safe="the checkpoints were not touched",
+            remedy=f"restore {layout.JOB_FILE} from a backup, or move {layout.CHECKPOINTS_DIR}/ away to begin a new job there",
+        )
+
+
+def _parse_job(data: bytes, path: Path) -> Job:
+    name = os.fspath(path / layout.JOB_FILE)
+    try:
+        job = unseal(data, Job, name)
+        check_format(job.format, name)
+    except FormatVersionError:
+        raise
+    except DamagedError as error:
+        raise DamagedError(
+            error.what,
+            safe="the checkpoints were not touched",
+            remedy="restore it from a backup; the id in it is in every checkpoint's manifest.json",
+        ) from error
+    return job
+
+
+def read_document(path: Path) -> bytes | None:
+    """The bytes of a document, None only if the name truly does not exist; other errors are raised."""
+    try:
+        return durable.read_file(path, MAX_DOCUMENT_BYTES)
+    except FileNotFoundError:
+        return None

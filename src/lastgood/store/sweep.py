@@ -1,0 +1,94 @@
+"""Deleting: what retention gave up, and what killed attempts left half-written.
+
+Order: the manifest goes first, then the data, so that a crash in between leaves an incomplete directory
+and never a checkpoint with holes. Files that are not ours are never deleted.
+"""
+
+import os
+
+from lastgood.core import layout
+from lastgood.core.layout import MANIFEST_FILE, REJECTED_FILE, TEMPORARY_SUFFIX
+from lastgood.core.retention import Keep, Verdict, judge
+from lastgood.store import durable
+from lastgood.store.catalogue import known, list_checkpoints, set_mark
+from lastgood.store.jobdir import JobDirectory
+from lastgood.store.reader import open_checkpoint
+
+
+class Retention:
+    """Applies a Keep to a job. Remembers which checkpoints it has verified, so that each is read once."""
+
+    def __init__(self, job: JobDirectory, keep: Keep, attempt: int = 0) -> None:
+        self._job = job
+        self._keep = keep
+        self._attempt = attempt
+        self._verified: set[str] = set()
+
+    def plan(self) -> list[Verdict]:
+        """What would be kept and deleted now, newest first. Nothing is touched."""
+        committed = [c for c in list_checkpoints(self._job) if c.is_committed]
+        knowns = [known(self._job, c) for c in committed]
+        # One that cannot be read now may be readable tomorrow: leave everything as it is until then.
+        return [] if None in knowns else judge([k for k in knowns if k is not None], self._keep)
+
+    def apply(self) -> list[Verdict]:
+        """Delete what need not be kept, after the last good one has been read back and found whole.
+
+        Returns the verdicts on those that were deleted. If the newest turns out to be damaged it is
+        marked as rejected and the plan is made again, so nothing is deleted on the strength of it.
+        """
+        while True:
+            verdicts = self.plan()
+            condemned = [v for v in verdicts if not v.is_kept]
+            if not condemned:
+                return []
+            last_good = next(v.name for v in verdicts if v.reason == "last good")
+            problems = self._problems(last_good)
+            if not problems:
+                break
+            set_mark(self._job, last_good, REJECTED_FILE, problems[0], self._attempt)
+        for verdict in condemned:
+            delete_checkpoint(self._job, verdict.name)
+        return condemned
+
+    def _problems(self, name: str) -> list[str]:
+        if name in self._verified:
+            return []
+        problems = open_checkpoint(self._job, name).verify()
+        if not problems:
+            self._verified.add(name)
+        return problems
+
+
+def delete_checkpoint(job: JobDirectory, name: str) -> None:
+    """Remove a checkpoint: the manifest, durably, and then the rest of what is ours in its directory."""
+    directory = job.checkpoints / name
+    durable.delete_file(directory / MANIFEST_FILE)
+    durable.flush_directory(directory)
+    _delete_ours(job, name)
+
+
+def sweep_incomplete(job: JobDirectory, before_attempt: int) -> list[str]:
+    """Remove directories that earlier attempts left without a manifest; their names.
+
+    An earlier attempt may still be alive, frozen right before its commit. Its temporary manifest is
+    removed first: then its rename has nothing to rename, and its next try meets the fence.
+    """
+    swept = []
+    for listed in list_checkpoints(job):
+        if listed.is_committed or listed.attempt >= before_attempt:
+            continue
+        durable.delete_file(job.checkpoints / listed.name / (MANIFEST_FILE + TEMPORARY_SUFFIX))
+        if (job.checkpoints / listed.name / MANIFEST_FILE).exists():
+            continue
+        _delete_ours(job, listed.name)
+        swept.append(listed.name)
+    return swept
+
+
+def _delete_ours(job: JobDirectory, name: str) -> None:
+    directory = job.checkpoints / name
+    for file in sorted(os.listdir(directory)):
+        if layout.is_part_of_checkpoint(file):
+            durable.delete_file(directory / file)
+    durable.delete_directory(directory)

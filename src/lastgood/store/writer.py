@@ -1,0 +1,167 @@
+"""Writing a checkpoint: parts first, flushed; then the manifest, whose rename is the commit.
+
+    checkpoints/<step>-<attempt>/
+      rank-00000.safetensors   1. data of each rank      (by that rank)
+      rank-00000.json          2. its part, with the checksums of 1
+      manifest.json            3. written last           (by one rank, when all parts are there)
+
+A crash between any two system calls leaves either no manifest, and so no checkpoint, or a whole one.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import xxhash
+
+from lastgood.core import layout, tensorfile
+from lastgood.core.errors import StorageError
+from lastgood.core.manifest import DataFile, Manifest, Part, PartRef
+from lastgood.core.sealed import seal, unseal
+from lastgood.core.tensorfile import ArraySpec
+from lastgood.store import durable
+from lastgood.store.attempts import check_fence
+from lastgood.store.jobdir import JobDirectory, read_document
+
+BLOCK_BYTES = 4 * 2**20
+"""Size of the pieces that have a checksum each: small enough to place damage, large enough to be free."""
+
+Buffer = memoryview
+"""The bytes of one array, C-contiguous."""
+
+
+class CheckpointWriter:
+    """Writes one checkpoint. Every rank makes one for the same step and calls `write_part`; when all
+    have done so, one of them calls `commit`."""
+
+    def __init__(self, job: JobDirectory, step: int, attempt: int) -> None:
+        self.job = job
+        self.step = step
+        self.attempt = attempt
+        self.name = layout.checkpoint_name(step, attempt)
+        self.directory: Path = job.checkpoints / self.name
+
+    def write_part(
+        self,
+        rank: int,
+        arrays: list[tuple[ArraySpec, Buffer]],
+        entries: dict[str, Any],
+        shared: Iterable[str] = (),
+    ) -> PartRef:
+        """Write what one rank contributes, durably. Raises StorageError or PermissionDeniedError."""
+        with durable.explained("write a checkpoint to", self.directory, safe="earlier checkpoints are untouched"):
+            durable.make_directory(self.directory)
+            data = self._write_data(rank, arrays)
+            part = Part(
+                layout.FORMAT_VERSION,
+                self.job.id,
+                self.step,
+                self.attempt,
+                rank,
+                data,
+                entries,
+                sorted(shared),
+            )
+            text = seal(part)
+            durable.write_file(self.directory / layout.part_file(rank), text)
+        return PartRef(rank, len(text), xxhash.xxh3_64_hexdigest(text), data.bytes)
+
+    def _write_data(self, rank: int, arrays: list[tuple[ArraySpec, Buffer]]) -> DataFile:
+        plan = tensorfile.plan([spec for spec, _ in arrays])
+        buffers = {spec.name: buffer for spec, buffer in arrays}
+        pieces = [memoryview(plan.header), *(buffers[placed.spec.name] for placed in plan.arrays)]
+        digests = []
+        with durable.NewFile(self.directory / layout.data_file(rank)) as new:
+            for block in blocks_of(pieces, BLOCK_BYTES):
+                digests.append(xxhash.xxh3_64_hexdigest(block))
+                new.write(block)
+            new.commit()
+        return DataFile(layout.data_file(rank), plan.file_bytes, BLOCK_BYTES, "".join(digests))
+
+    def commit(
+        self,
+        world_size: int,
+        *,
+        metrics: dict[str, float] | None = None,
+        config: dict[str, Any] | None = None,
+        fingerprint: dict[str, str] | None = None,
+        began: float | None = None,
+        before_commit: Callable[[], None] | None = None,
+    ) -> Manifest:
+        """Make the checkpoint exist. All parts must have been written.
+
+        `began` is the time (of time.time) at which the save began, for the record. `before_commit` runs
+        right before the last check of the fence. Raises FencedError, without a trace of the checkpoint
+        becoming visible, if a newer attempt has been claimed.
+        """
+        now = time.time()
+        with durable.explained("commit a checkpoint in", self.directory, safe="earlier checkpoints are untouched"):
+            manifest = Manifest(
+                layout.FORMAT_VERSION,
+                self.job.id,
+                self.step,
+                self.attempt,
+                now,
+                world_size,
+                [self._reference(rank) for rank in range(world_size)],
+                metrics or {},
+                config or {},
+                fingerprint or {},
+                max(0.0, now - began) if began is not None else 0.0,
+            )
+            with durable.NewFile(self.directory / layout.MANIFEST_FILE) as new:
+                new.write(seal(manifest))
+                new.flush()
+                if before_commit is not None:
+                    before_commit()
+                # The fence comes after the temporary manifest exists: a newer attempt that sweeps
+                # removes that file first, so a writer that is frozen right here can only fail.
+                check_fence(self.job, self.attempt)
+                new.publish()
+        return manifest
+
+    def _reference(self, rank: int) -> PartRef:
+        name = layout.part_file(rank)
+        text = read_document(self.directory / name)
+        if text is None:
+            raise StorageError(
+                f"{self.directory / name}: the part of rank {rank} is not there",
+                safe="earlier checkpoints are untouched",
+            )
+        part = unseal(text, _PartHead, name)
+        return PartRef(rank, len(text), xxhash.xxh3_64_hexdigest(text), part.data.bytes)
+
+
+class _PartHead(msgspec.Struct):
+    """The member of a part that a manifest repeats; the rest is not decoded."""
+
+    data: DataFile
+
+
+def blocks_of(pieces: Iterable[Buffer], block_bytes: int) -> Iterator[Buffer]:
+    """The concatenation of `pieces`, cut into blocks; only the last may be shorter.
+
+    A block that lies within one piece is handed out without copying it.
+
+    >>> [bytes(b) for b in blocks_of([memoryview(b"abc"), memoryview(b"defgh")], 3)]
+    [b'abc', b'def', b'gh']
+    """
+    pending = bytearray()
+    for piece in pieces:
+        view = memoryview(piece).cast("B") if piece.nbytes else memoryview(b"")
+        if pending:
+            missing = block_bytes - len(pending)
+            pending += view[:missing]
+            view = view[missing:]
+            if len(pending) < block_bytes:
+                continue
+            yield memoryview(pending)
+            pending = bytearray()
+        while len(view) >= block_bytes:
+            yield view[:block_bytes]
+            view = view[block_bytes:]
+        pending += view
+    if pending:
+        yield memoryview(pending)
