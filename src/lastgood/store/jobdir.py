@@ -56,6 +56,11 @@ def open_job(path: Path | str) -> JobDirectory:
     path = Path(path).absolute()
     try:
         data = read_document(path / layout.JOB_FILE)
+    except NotADirectoryError as error:
+        raise NoSuchJobError(
+            f"{path} is not a job directory: it, or something above it, is a file",
+            remedy="give the directory that --job named when the job ran",
+        ) from error
     except OSError as error:
         raise durable.explain(error, "read the job in", path) from error
     if data is None:

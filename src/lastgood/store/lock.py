@@ -7,6 +7,7 @@ not what protects the data: that is the fence (store.attempts), which also holds
 import errno
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from lastgood.core import layout
@@ -18,9 +19,11 @@ from lastgood.store.jobdir import JobDirectory
 class JobLock:
     """Holds the lock until closed, or until the last process that inherited its descriptor has ended."""
 
-    def __init__(self, path: Path, fd: int) -> None:
+    def __init__(self, path: Path, fd: int, is_held: bool) -> None:
         self.path = path
         self.fd = fd
+        self.is_held = is_held
+        """False where the file system has no locks: then somebody else may be running the job."""
 
     def close(self) -> None:
         if self.fd >= 0:
@@ -44,18 +47,9 @@ def lock_job(job: JobDirectory) -> JobLock:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"process {os.getpid()} on {os.uname().nodename}\n".encode(), 0)
     except OSError as error:
-        if error.errno in (
-            errno.ENOLCK,
-            errno.ENOTSUP,
-            errno.EOPNOTSUPP,
-            errno.ENOSYS,
-            errno.ENOSPC,
-            errno.EDQUOT,
-        ):
-            return JobLock(path, fd)
+        if error.errno in (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS):
+            return JobLock(path, fd, is_held=False)
         holder = os.pread(fd, 200, 0).decode(errors="replace").strip() or "another process"
         os.close(fd)
         if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
@@ -65,4 +59,8 @@ def lock_job(job: JobDirectory) -> JobLock:
                 remedy="wait for it, end it, or use another --job directory",
             ) from error
         raise durable.explain(error, "lock", path) from error
-    return JobLock(path, fd)
+    with suppress(OSError):
+        # Who holds it is a courtesy to the reader: a full disk must not keep anybody from the lock.
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"process {os.getpid()} on {os.uname().nodename}\n".encode(), 0)
+    return JobLock(path, fd, is_held=True)

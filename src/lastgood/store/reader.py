@@ -55,17 +55,24 @@ class Checkpoint:
         return self._data[rank]
 
     def verify(self) -> list[str]:
-        """Read everything; one line for each problem, none for a whole checkpoint."""
+        """Read everything; one line for each problem, none for a whole checkpoint.
+
+        What cannot be read is not damaged: OSError is raised if something could not be read and nothing
+        that could be is damaged, so that nobody rejects a checkpoint because its storage was away.
+        """
         problems = []
+        unread: OSError | None = None
         for rank in range(self.manifest.world_size):
             try:
                 problems += self._file(rank).problems()
             except DamagedError as error:
                 problems.append(error.what)
             except OSError as error:
-                problems.append(f"{self.name}, rank {rank}: {error.strerror or error}")
+                unread = unread or error
             finally:
                 self._data.pop(rank, None)
+        if unread is not None and not problems:
+            raise unread
         return problems
 
 
