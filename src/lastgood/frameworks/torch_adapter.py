@@ -1,0 +1,222 @@
+"""PyTorch: tensors, modules, optimizers, generators. Tensors are saved from any device and restored to
+whatever device the program's own objects are on."""
+
+import math
+from typing import Any
+
+import torch
+
+from lastgood.core.tensorfile import ArraySpec
+from lastgood.core.tree import ArrayLeaf, Json
+from lastgood.runtime.ports import Stateful
+from lastgood.runtime.state import WithStateDict
+
+_NAMES = {
+    "bool": "BOOL",
+    "uint8": "U8",
+    "int8": "I8",
+    "int16": "I16",
+    "uint16": "U16",
+    "int32": "I32",
+    "uint32": "U32",
+    "int64": "I64",
+    "uint64": "U64",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "float32": "F32",
+    "float64": "F64",
+    "complex64": "C64",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2",
+    "float8_e8m0fnu": "F8_E8M0",
+}
+_FROM_TORCH = {getattr(torch, name): ours for name, ours in _NAMES.items() if hasattr(torch, name)}
+_TO_TORCH = {ours: dtype for dtype, ours in _FROM_TORCH.items()}
+_DTYPES = {str(value).removeprefix("torch."): value for value in vars(torch).values() if isinstance(value, torch.dtype)}
+
+
+class TorchFramework:
+    name = "torch"
+
+    def to_leaf(self, value: object) -> ArrayLeaf | None:
+        if not isinstance(value, torch.Tensor):
+            return None
+        if type(value) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
+            raise ValueError(f"a {type(value).__qualname__} (a subclass of Tensor)")
+        if value.layout is not torch.strided or value.is_quantized or value.is_meta:
+            raise ValueError(f"a tensor that is {'quantized' if value.is_quantized else value.layout}, on {value.device}")
+        # A lazily negated or conjugated view does not hold its own values.
+        tensor = value.detach().resolve_conj().resolve_neg()
+        identity = (str(tensor.device), tensor.data_ptr(), tensor.stride()) if tensor.numel() else (id(value),)
+        dtype = _FROM_TORCH.get(tensor.dtype)
+        if dtype is not None:
+            return ArrayLeaf("torch", dtype, tuple(tensor.shape), tensor, {}, identity)
+        if tensor.dtype is torch.complex128:
+            real = torch.view_as_real(tensor)
+            return ArrayLeaf("torch", "F64", tuple(real.shape), real, {"complex": True}, identity)
+        raise ValueError(f"a tensor of {tensor.dtype}")
+
+    def to_json(self, value: object) -> tuple[str, Json] | None:
+        if isinstance(value, torch.dtype):
+            return "torch.dtype", str(value).removeprefix("torch.")
+        if isinstance(value, torch.device):
+            return "torch.device", str(value)
+        if isinstance(value, torch.Size):
+            return "torch.Size", list(value)
+        return None
+
+    def from_json(self, tag: str, content: Json) -> object:
+        if tag == "torch.dtype":
+            if content not in _DTYPES:
+                raise ValueError(f"torch has no dtype {content!r}")
+            return _DTYPES[content]
+        if tag == "torch.device":
+            return torch.device(content)
+        if tag == "torch.Size":
+            return torch.Size(content)
+        raise KeyError(tag)
+
+    def buffer(self, leaf: ArrayLeaf) -> memoryview:
+        tensor = leaf.data
+        if tensor.numel() == 0:
+            return memoryview(b"")
+        flat = tensor.to("cpu").contiguous().reshape(-1).view(torch.uint8)
+        return memoryview(flat.numpy())
+
+    def from_buffer(self, spec: ArraySpec, tag: dict[str, Json], data: memoryview) -> object:
+        dtype = _TO_TORCH.get(spec.dtype)
+        if dtype is None:
+            raise ValueError(f"this version of torch has no {spec.dtype}")
+        if math.prod(spec.shape) == 0:
+            tensor = torch.empty(spec.shape, dtype=dtype)
+        else:
+            tensor = torch.frombuffer(data, dtype=dtype).reshape(spec.shape)
+        return torch.view_as_complex(tensor) if tag.get("complex") else tensor
+
+    def adapt(self, value: object) -> Stateful | None:
+        if isinstance(value, torch.nn.Module):
+            return Module(value)
+        if isinstance(value, torch.optim.Optimizer):
+            return Optimizer(value)
+        if isinstance(value, torch.Tensor):
+            return InPlaceTensor(value)
+        if isinstance(value, torch.Generator):
+            return Generator(value)
+        return None
+
+    def random_state(self) -> object:
+        state: dict[str, object] = {"cpu": torch.get_rng_state()}
+        if torch.cuda.is_available() and torch.cuda.is_initialized():
+            state["cuda"] = torch.cuda.get_rng_state_all()
+        return state
+
+    def set_random_state(self, tree: Any) -> None:
+        torch.set_rng_state(tree["cpu"].clone())
+        if "cuda" in tree and torch.cuda.is_available():
+            for device, state in enumerate(tree["cuda"][: torch.cuda.device_count()]):
+                torch.cuda.set_rng_state(state.clone(), device)
+
+    def fingerprint(self) -> dict[str, str]:
+        facts = {
+            "torch": torch.__version__,
+            "torch.threads": str(torch.get_num_threads()),
+            "torch.deterministic": str(torch.are_deterministic_algorithms_enabled()),
+        }
+        if torch.cuda.is_available():
+            facts["cuda"] = str(torch.version.cuda)
+            facts["gpu"] = torch.cuda.get_device_name()
+        return facts
+
+
+class Module(WithStateDict):
+    """A module: compared before loading, so that all differences are known and none is half loaded."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        super().__init__(module)
+        self._module = module
+
+    def mismatches(self, tree: Any) -> list[str]:
+        if not isinstance(tree, dict):
+            return ["is a module here, but not in the checkpoint"]
+        here = self._module.state_dict()
+        lines = [f".{name} is missing in the checkpoint" for name in here if name not in tree]
+        lines += [f".{name} is only in the checkpoint" for name in tree if name not in here]
+        for name, value in here.items():
+            saved = tree.get(name)
+            if not isinstance(value, torch.Tensor) or not isinstance(saved, torch.Tensor):
+                continue
+            if value.shape != saved.shape or value.dtype != saved.dtype:
+                lines.append(f".{name} is {_describe(value)} here, but {_describe(saved)} in the checkpoint")
+        return lines
+
+
+class Optimizer(WithStateDict):
+    """An optimizer. What it loads it keeps, so it gets copies, not views of the buffer that was read."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        super().__init__(optimizer)
+        self._optimizer = optimizer
+
+    def mismatches(self, tree: Any) -> list[str]:
+        if not isinstance(tree, dict) or "param_groups" not in tree:
+            return ["is an optimizer here, but not in the checkpoint"]
+        here = [len(group["params"]) for group in self._optimizer.state_dict()["param_groups"]]
+        saved = [len(group["params"]) for group in tree["param_groups"]]
+        return [] if here == saved else [f"has parameter groups of {here} here, but of {saved} in the checkpoint"]
+
+    def restore(self, tree: Any) -> None:
+        super().restore({**tree, "state": _cloned(tree["state"])})
+
+
+class InPlaceTensor:
+    """A tensor that the job keeps using: its content is replaced, the object stays."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self._tensor = tensor
+
+    def capture(self) -> object:
+        return self._tensor
+
+    def mismatches(self, tree: Any) -> list[str]:
+        if not isinstance(tree, torch.Tensor):
+            return [f"is a tensor here, but {type(tree).__qualname__} in the checkpoint"]
+        if tree.shape != self._tensor.shape or tree.dtype != self._tensor.dtype:
+            return [f"is {_describe(self._tensor)} here, but {_describe(tree)} in the checkpoint"]
+        return []
+
+    def restore(self, tree: Any) -> None:
+        with torch.no_grad():
+            self._tensor.copy_(tree)
+
+
+class Generator:
+    """A torch.Generator of the job's own."""
+
+    def __init__(self, generator: torch.Generator) -> None:
+        self._generator = generator
+
+    def capture(self) -> object:
+        return self._generator.get_state()
+
+    def mismatches(self, tree: Any) -> list[str]:
+        return [] if isinstance(tree, torch.Tensor) else ["is not the state of a torch.Generator"]
+
+    def restore(self, tree: Any) -> None:
+        self._generator.set_state(tree.clone())
+
+
+def _describe(tensor: torch.Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
+
+
+def _cloned(tree: Any) -> Any:
+    if isinstance(tree, torch.Tensor):
+        return tree.clone()
+    if isinstance(tree, dict):
+        return {key: _cloned(value) for key, value in tree.items()}
+    if isinstance(tree, list | tuple):
+        return type(tree)(_cloned(value) for value in tree)
+    return tree
+
+
+FRAMEWORK = TorchFramework()

@@ -1,0 +1,36 @@
+"""Which frameworks this process uses. A framework's module is loaded only when the job has already
+imported the framework itself, so that a NumPy job never pays for torch."""
+
+import importlib
+import sys
+from typing import cast
+
+from lastgood.runtime.ports import Framework, OneRank, Ranks
+
+_MODULES = {"numpy": "lastgood.frameworks.numpy_adapter", "torch": "lastgood.frameworks.torch_adapter"}
+"""Name of the imported package -> our module with a `FRAMEWORK`."""
+
+
+def used_frameworks() -> list[Framework]:
+    """The frameworks that are imported in this process, NumPy always among them."""
+    importlib.import_module("numpy")
+    return [
+        cast(Framework, importlib.import_module(module).FRAMEWORK) for name, module in _MODULES.items() if name in sys.modules
+    ]
+
+
+def find_ranks(limit_s: float, environment: dict[str, str]) -> Ranks:
+    """How this process agrees with the other ranks of its job; a single rank if there are none."""
+    if "torch.distributed" in sys.modules:
+        ranks = importlib.import_module("lastgood.frameworks.torch_ranks").ranks_of_default_group(limit_s)
+        if ranks is not None:
+            return cast(Ranks, ranks)
+    world_size = environment.get("WORLD_SIZE", "1")
+    if world_size not in ("", "1"):
+        from lastgood.core.errors import UsageError
+
+        raise UsageError(
+            f"WORLD_SIZE is {world_size}, but the ranks cannot agree: torch.distributed is not initialised",
+            remedy="call torch.distributed.init_process_group() before lastgood.Run(...)",
+        )
+    return OneRank()

@@ -1,0 +1,95 @@
+"""What the job side needs from its surroundings: frameworks and the other ranks."""
+
+from typing import Any, Protocol
+
+from lastgood.core.tensorfile import ArraySpec
+from lastgood.core.tree import ArrayLeaf, Codec, Json
+
+
+class Stateful(Protocol):
+    """One entry of a job's state: how it is captured and put back."""
+
+    def capture(self) -> object:
+        """The state as a tree of plain values and arrays. Arrays may be views of the live state."""
+
+    def mismatches(self, tree: Any) -> list[str]:
+        """Why `tree` cannot be restored here, one line each; empty if it can. Changes nothing."""
+
+    def restore(self, tree: Any) -> None:
+        """Put a captured state back."""
+
+
+class Framework(Codec, Protocol):
+    """Everything that is particular to one array library."""
+
+    name: str
+    """Also the `kind` of its array leaves."""
+
+    def buffer(self, leaf: ArrayLeaf) -> memoryview:
+        """The array's bytes in C order, on the host. A view of the live array where that is possible."""
+
+    def from_buffer(self, spec: ArraySpec, tag: dict[str, Json], data: memoryview) -> object:
+        """An array over `data` (shared, writable), of the kind that `to_leaf` described."""
+
+    def adapt(self, value: object) -> Stateful | None:
+        """How to save and load `value` as an entry of the state; None if it is not of this framework."""
+
+    def random_state(self) -> object:
+        """The state of the framework's global random generators, as a tree."""
+
+    def set_random_state(self, tree: Any) -> None:
+        """Put it back; generators of devices that are not here are passed over."""
+
+    def fingerprint(self) -> dict[str, str]:
+        """What may change results: versions, devices, switches."""
+
+
+class Ranks(Protocol):
+    """The processes that work on one job together. No method may wait for ever: after the limit it
+    raises RankTimeoutError that names the ranks that did not answer."""
+
+    rank: int
+    world_size: int
+
+    def vote(self, flags: list[int]) -> list[int]:
+        """Give this rank's flags for this safe point; get, for each flag, the maximum over all ranks *at
+        the previous safe point*. So nobody waits: by the next safe point the answer is there."""
+
+    def settle(self) -> list[int]:
+        """The outcome of the last vote, for a caller that cannot wait for the next safe point."""
+
+    def maximum(self, values: list[int]) -> list[int]:
+        """Element-wise maximum over all ranks. Every rank must call."""
+
+    def equal(self, values: list[int]) -> list[bool]:
+        """For each element whether it is the same on all ranks. Every rank must call, with equal lengths."""
+
+    def tell(self, text: str | None) -> str:
+        """Rank 0's text, on every rank. Every rank must call; only rank 0's argument counts."""
+
+
+class OneRank:
+    """A job of a single process."""
+
+    rank = 0
+    world_size = 1
+
+    def __init__(self) -> None:
+        self._last: list[int] = []
+
+    def vote(self, flags: list[int]) -> list[int]:
+        # With nobody to agree with there is nothing to wait for: the answer is this safe point's own.
+        self._last = flags
+        return flags
+
+    def settle(self) -> list[int]:
+        return self._last
+
+    def maximum(self, values: list[int]) -> list[int]:
+        return values
+
+    def equal(self, values: list[int]) -> list[bool]:
+        return [True] * len(values)
+
+    def tell(self, text: str | None) -> str:
+        return text or ""

@@ -1,0 +1,144 @@
+"""The state of a job: a mapping of names to things that can be captured and put back."""
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lastgood.core.errors import UsageError
+from lastgood.runtime.ports import Framework, Stateful
+
+RESERVED = "lastgood"
+"""Entry of ours beside the user's: step, position in the data, random state, plain values."""
+
+
+def make_entries(state: Mapping[str, object], frameworks: list[Framework]) -> dict[str, Stateful]:
+    """How each entry of a user's state is saved and loaded. Raises UsageError for one that cannot be."""
+    if not isinstance(state, Mapping):
+        raise UsageError(
+            f"the state must be a mapping of names to objects, not {type(state).__qualname__}",
+            remedy='write lastgood.Run({"model": model, "optimizer": optimizer})',
+        )
+    entries = {}
+    for name, value in state.items():
+        if not isinstance(name, str) or not name or name == RESERVED or name.startswith("$"):
+            raise UsageError(f"{name!r} cannot name an entry of the state", remedy="use a text such as 'model'")
+        entries[name] = make_entry(name, value, frameworks)
+    return entries
+
+
+def make_entry(name: str, value: object, frameworks: list[Framework]) -> Stateful:
+    """How one value is saved and loaded; see `lastgood.Run` for what is accepted."""
+    for framework in frameworks:
+        entry = framework.adapt(value)
+        if entry is not None:
+            return entry
+    if isinstance(value, random.Random):
+        return PythonRandom(value)
+    if callable(getattr(value, "state_dict", None)) and callable(getattr(value, "load_state_dict", None)):
+        return WithStateDict(value)
+    if isinstance(value, tuple) and len(value) == 2 and all(map(callable, value)):
+        return Functions(*value)
+    if isinstance(value, Mapping):
+        return Group({str(key): make_entry(f"{name}.{key}", item, frameworks) for key, item in value.items()})
+    if isinstance(value, list | tuple):
+        return Group({str(i): make_entry(f"{name}.{i}", item, frameworks) for i, item in enumerate(value)})
+    raise UsageError(f"{name}: {_advice(value)}")
+
+
+def _advice(value: object) -> str:
+    kind = type(value).__qualname__
+    if value is None or isinstance(value, bool | int | float | str | bytes):
+        return f"a plain value ({kind}) cannot be restored in place; keep it in run.values"
+    if hasattr(value, "__iter__") and hasattr(value, "dataset"):
+        return f"{kind} does not say where it is; iterate it with run.batches(loader), which keeps the position"
+    return (
+        f"{kind} has no state_dict/load_state_dict and is no array; give it one, or a pair of functions (save, load) "
+        "where save() returns plain values and arrays and load(value) puts them back"
+    )
+
+
+class WithStateDict:
+    """Anything with the usual pair of methods."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def capture(self) -> object:
+        return self._value.state_dict()
+
+    def mismatches(self, tree: Any) -> list[str]:
+        return []
+
+    def restore(self, tree: Any) -> None:
+        self._value.load_state_dict(tree)
+
+
+class Functions:
+    """A pair (save, load)."""
+
+    def __init__(self, save: Callable[[], object], load: Callable[[Any], object]) -> None:
+        self._save = save
+        self._load = load
+
+    def capture(self) -> object:
+        return self._save()
+
+    def mismatches(self, tree: Any) -> list[str]:
+        return []
+
+    def restore(self, tree: Any) -> None:
+        self._load(tree)
+
+
+class PythonRandom:
+    """A `random.Random` of the job's own."""
+
+    def __init__(self, value: random.Random) -> None:
+        self._value = value
+
+    def capture(self) -> object:
+        return self._value.getstate()
+
+    def mismatches(self, tree: Any) -> list[str]:
+        return [] if isinstance(tree, tuple) and len(tree) == 3 else ["is not the state of a random.Random"]
+
+    def restore(self, tree: Any) -> None:
+        self._value.setstate(tree)
+
+
+class Group:
+    """A mapping or sequence of entries."""
+
+    def __init__(self, members: dict[str, Stateful]) -> None:
+        self._members = members
+
+    def capture(self) -> object:
+        return {name: member.capture() for name, member in self._members.items()}
+
+    def mismatches(self, tree: Any) -> list[str]:
+        if not isinstance(tree, dict):
+            return ["is a group of entries here, but not in the checkpoint"]
+        return name_differences(self._members.keys(), tree.keys()) + [
+            f".{name}{_separator(line)}{line}"
+            for name, member in self._members.items()
+            if name in tree
+            for line in member.mismatches(tree[name])
+        ]
+
+    def restore(self, tree: Any) -> None:
+        for name, member in self._members.items():
+            member.restore(tree[name])
+
+
+def name_differences(here: Any, saved: Any) -> list[str]:
+    """Lines for names that only one side has.
+
+    >>> name_differences(["a", "b"], ["b", "c"])
+    ['.a is missing in the checkpoint', '.c is only in the checkpoint']
+    """
+    lines = [f".{name} is missing in the checkpoint" for name in here if name not in saved]
+    return lines + [f".{name} is only in the checkpoint" for name in saved if name not in here]
+
+
+def _separator(line: str) -> str:
+    return "" if line.startswith(".") else " "
