@@ -8,6 +8,7 @@
 A crash between any two system calls leaves either no manifest, and so no checkpoint, or a whole one.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -106,7 +107,8 @@ class CheckpointWriter:
                 now,
                 world_size,
                 [self._reference(rank) for rank in range(world_size)],
-                metrics or {},
+                # JSON has no NaN or infinity; a metric without a number is left out, as retention would.
+                {name: value for name, value in (metrics or {}).items() if math.isfinite(value)},
                 config or {},
                 fingerprint or {},
                 max(0.0, now - began) if began is not None else 0.0,
