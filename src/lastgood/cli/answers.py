@@ -1,0 +1,138 @@
+"""What the commands that look after checkpoints print with --json, as types.
+
+The reference page is made from these, and the tests decode real output with them. Members may be added
+in later versions; none changes its meaning. Times are in seconds since 1970, sizes in bytes.
+"""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+
+def _says(description: str) -> msgspec.Meta:
+    return msgspec.Meta(description=description)
+
+
+Name = Annotated[str, _says("name of the checkpoint's directory: step and attempt")]
+Step = Annotated[int, _says("the step that it holds")]
+AttemptNumber = Annotated[int, _says("the attempt that wrote it, from 1")]
+JobPath = Annotated[str, _says("absolute path of the job directory")]
+
+
+class _Answer(msgspec.Struct, forbid_unknown_fields=True):
+    """Strict when decoded, so that a test sees a member that is not documented."""
+
+
+class ListedCheckpoint(_Answer):
+    name: Name
+    step: Step
+    attempt: AttemptNumber
+    state: Annotated[
+        Literal["good", "rejected", "damaged", "unreadable", "newer format", "incomplete"],
+        _says("as far as its manifest tells"),
+    ]
+    problem: Annotated[str, _says("why it is not good; empty if it is")]
+    is_last_good: Annotated[bool, _says("the one that a start tries first")]
+    is_pinned: Annotated[bool, _says("never deleted by retention")]
+    pin_reason: Annotated[str, _says("why it is pinned; empty if it is not")]
+    is_set_aside: Annotated[bool, _says("a later attempt meant a new start (--fresh)")]
+    created: Annotated[float | None, _says("when it was committed; null without a readable manifest")]
+    age_s: Annotated[float | None, _says("seconds since then, by this machine's clock")]
+    bytes: Annotated[int | None, _says("size of all its parts")]
+    world_size: Annotated[int | None, _says("ranks that wrote it")]
+    metrics: Annotated[dict[str, float], _says("what was logged at that step")]
+
+
+class LsAnswer(_Answer):
+    job: JobPath
+    id: Annotated[str, _says("the job's id")]
+    checkpoints: Annotated[list[ListedCheckpoint], _says("newest first")]
+
+
+class ShownArray(_Answer):
+    name: Annotated[str, _says("place in the state, keys joined by dots")]
+    dtype: Annotated[str, _says("element type, by its name in the safetensors format")]
+    shape: Annotated[list[int], _says("extents")]
+    bytes: Annotated[int, _says("size")]
+    rank: Annotated[int, _says("rank whose file holds it")]
+
+
+class ShowAnswer(_Answer):
+    job: JobPath
+    name: Name
+    step: Step
+    attempt: AttemptNumber
+    created: Annotated[float, _says("when it was committed")]
+    write_s: Annotated[float, _says("seconds from the start of the save to the commit")]
+    bytes: Annotated[int, _says("size of all its parts")]
+    world_size: Annotated[int, _says("ranks that wrote it")]
+    rank_bytes: Annotated[list[int], _says("size of each rank's part")]
+    metrics: Annotated[dict[str, float], _says("what was logged at that step")]
+    config: Annotated[dict[str, Any], _says("hyperparameters given to Run(config=...)")]
+    fingerprint: Annotated[dict[str, str], _says("the environment that wrote it")]
+    rejected: Annotated[str, _says("why it was rejected; empty if it was not")]
+    pin_reason: Annotated[str, _says("why it is pinned; empty if it is not")]
+    rank: Annotated[int, _says("the rank whose state follows")]
+    arrays: Annotated[list[ShownArray], _says("the arrays of that state")]
+    entries: Annotated[dict[str, Any], _says("the skeleton of each entry of the state (see the format page)")]
+
+
+class VerifiedCheckpoint(_Answer):
+    name: Name
+    step: Step
+    attempt: AttemptNumber
+    result: Annotated[Literal["whole", "damaged", "unreadable"], _says("what reading all of it showed")]
+    bytes: Annotated[int, _says("bytes that its manifest vouches for; 0 if the manifest is damaged")]
+    problems: Annotated[list[str], _says("what is damaged, or could not be read: file, bytes and block")]
+    rejected: Annotated[str, _says("why it is marked as rejected; empty if it is not (any more)")]
+    was_cleared: Annotated[bool, _says("--clear-rejected removed its mark")]
+
+
+class VerifyAnswer(_Answer):
+    job: JobPath
+    checkpoints: Annotated[list[VerifiedCheckpoint], _says("in the order asked for, else newest first")]
+
+
+class PrunedCheckpoint(_Answer):
+    name: Name
+    is_kept: Annotated[bool, _says("false: deleted, or with --dry-run would be")]
+    reason: Annotated[str, _says("why")]
+
+
+class PruneAnswer(_Answer):
+    job: JobPath
+    is_dry_run: Annotated[bool, _says("true: nothing was touched")]
+    checkpoints: Annotated[list[PrunedCheckpoint], _says("newest first")]
+    incomplete: Annotated[list[str], _says("directories without a manifest that were swept, or would be")]
+    freed_bytes: Annotated[int, _says("size of the deleted checkpoints, without the incomplete ones")]
+
+
+class PinAnswer(_Answer):
+    job: JobPath
+    name: Name
+    is_pinned: Annotated[bool, _says("after the command")]
+    reason: Annotated[str, _says("why; empty if it is not pinned")]
+    was_pinned: Annotated[bool, _says("before the command")]
+
+
+class ExportAnswer(_Answer):
+    job: JobPath
+    name: Name
+    format: Annotated[Literal["safetensors", "torch", "dcp", "npz"], _says("what was written")]
+    files: Annotated[list[str], _says("absolute paths of what was written")]
+    arrays: Annotated[int, _says("number of arrays")]
+    bytes: Annotated[int, _says("size of the arrays")]
+    entries: Annotated[list[str], _says("entries of the state that were written")]
+    left_out: Annotated[list[str], _says("entries that were not")]
+    changed: Annotated[list[str], _says("values that the format cannot hold as they were, and what they became")]
+
+
+ANSWERS: dict[str, type[msgspec.Struct]] = {
+    "ls": LsAnswer,
+    "show": ShowAnswer,
+    "verify": VerifyAnswer,
+    "prune": PruneAnswer,
+    "pin": PinAnswer,
+    "export": ExportAnswer,
+}
+"""By command."""

@@ -1,0 +1,92 @@
+"""`lastgood ls`: what checkpoints a job has."""
+
+import argparse
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lastgood.cli.answers import ListedCheckpoint
+    from lastgood.store.survey import Surveyed
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("job", metavar="JOB", help="the job's directory")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.epilog = """\
+example:
+  lastgood ls runs/exp1
+
+"good" means: committed, its manifest passes its checks, and it never failed to restore.
+Whether every byte behind it is whole, `lastgood verify` tells. Directories that lastgood
+did not make are not listed.
+"""
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    from lastgood.cli import output
+    from lastgood.cli.answers import LsAnswer
+    from lastgood.store.jobdir import open_job
+    from lastgood.store.survey import last_good, survey
+
+    job = open_job(arguments.job)
+    surveyed = survey(job)
+    newest = last_good(surveyed)
+    now = time.time()
+    answer = LsAnswer(output.plain(str(job.path)), job.id, [_describe(s, s is newest, now) for s in surveyed])
+    if arguments.json:
+        output.put_json(answer)
+    elif answer.checkpoints:
+        output.put(_table(answer.checkpoints))
+    else:
+        output.put(f"no checkpoints in {answer.job}")
+    return 0
+
+
+def _describe(surveyed: "Surveyed", is_last_good: bool, now: float) -> "ListedCheckpoint":
+    from lastgood.cli.answers import ListedCheckpoint
+
+    listed, manifest = surveyed.listed, surveyed.manifest
+    return ListedCheckpoint(
+        name=listed.name,
+        step=listed.step,
+        attempt=listed.attempt,
+        state=surveyed.state.value,
+        problem=surveyed.problem,
+        is_last_good=is_last_good,
+        is_pinned=bool(listed.pinned),
+        pin_reason=listed.pinned,
+        is_set_aside=listed.is_set_aside,
+        created=manifest.created if manifest else None,
+        age_s=now - manifest.created if manifest else None,
+        bytes=manifest.bytes if manifest else None,
+        world_size=manifest.world_size if manifest else None,
+        metrics=manifest.metrics if manifest else {},
+    )
+
+
+def _table(checkpoints: "list[ListedCheckpoint]") -> str:
+    from lastgood.cli import output
+    from lastgood.core import units
+
+    rows = [
+        (
+            str(c.step),
+            str(c.attempt),
+            "-" if c.age_s is None else units.duration(c.age_s),
+            "-" if c.bytes is None else units.byte_size(c.bytes),
+            _state(c),
+        )
+        for c in checkpoints
+    ]
+    return output.table(["STEP", "ATTEMPT", "AGE", "SIZE", "STATE"], rows, right=[0, 1, 2, 3])
+
+
+def _state(c: "ListedCheckpoint") -> str:
+    words = [f"{c.state}: {c.problem}" if c.problem else "last good" if c.is_last_good else c.state]
+    if c.is_pinned:
+        words.append(f"pinned: {c.pin_reason}")
+    if c.is_set_aside:
+        words.append("set aside by a later --fresh start")
+    lines = "; ".join(words)
+    metrics = ", ".join(f"{name} {value:.6g}" for name, value in sorted(c.metrics.items()))
+    return f"{lines}\n{metrics}" if metrics else lines

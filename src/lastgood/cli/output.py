@@ -1,0 +1,80 @@
+"""How commands print: text that fits 80 columns and cannot play tricks with a terminal, or JSON."""
+
+import sys
+import textwrap
+from collections.abc import Sequence
+
+WIDTH = 80
+_GAP = 2
+
+
+def put(text: str = "") -> None:
+    """Print to standard output, whatever its encoding: a character that it lacks is written as an escape."""
+    encoding = sys.stdout.encoding or "utf-8"
+    print(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def put_json(answer: object) -> None:
+    """Print a value (of msgspec's kinds) as one JSON document."""
+    import msgspec
+
+    put(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
+
+
+def note(text: str) -> None:
+    """Talk: to standard error, so that it never mixes with data."""
+    encoding = sys.stderr.encoding or "utf-8"
+    print(f"lastgood: {text}".encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr)
+
+
+def plain(text: str) -> str:
+    """The text on one line, with control characters and lone surrogates as escapes.
+
+    Names and reasons come from files that anybody may have written.
+
+    >>> plain("a\\x1b[31mb")
+    'a\\\\x1b[31mb'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def shorten(text: str, width: int) -> str:
+    """The text, cut to `width` characters.
+
+    >>> shorten("abcdefgh", 5)
+    'ab...'
+    """
+    return text if len(text) <= width else text[: max(0, width - 3)] + "..."
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
+    """Rows under headings within 80 columns: the last column takes what is left and wraps, its own line
+    breaks are kept. `right` names the columns that are aligned to the right.
+
+    >>> print(table(["N", "WHAT"], [["1", "one"], ["10", "ten"]], right=[0]))
+     N  WHAT
+     1  one
+    10  ten
+    """
+    cells = [[plain(cell) for cell in row[:-1]] for row in rows]
+    widths = [max(map(len, column)) for column in zip(list(headings[:-1]), *cells, strict=True)]
+    indent = sum(widths) + _GAP * len(widths)
+    lines = []
+    for row, last in zip([list(headings[:-1]), *cells], [headings[-1], *(row[-1] for row in rows)], strict=True):
+        padded = [
+            cell.rjust(w) if i in right else cell.ljust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        ]
+        first, *others = wrap(last, max(20, WIDTH - indent))
+        lines.append((" " * _GAP).join([*padded, first]).rstrip())
+        lines += [(" " * indent + other).rstrip() for other in others]
+    return "\n".join(lines)
+
+
+def wrap(text: str, width: int = WIDTH, indent: str = "") -> list[str]:
+    """Lines of at most `width`; at least one."""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        lines += textwrap.wrap(plain(line), width, subsequent_indent=indent) or [""]
+    return lines

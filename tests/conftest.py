@@ -1,0 +1,60 @@
+"""What all tests share: no test touches the user's own state directory, and a way to make checkpoints."""
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lastgood.core.manifest import Manifest
+from lastgood.core.tensorfile import ArraySpec
+from lastgood.store.attempts import claim_attempt
+from lastgood.store.jobdir import JobDirectory, create_job
+from lastgood.store.writer import CheckpointWriter
+
+
+@pytest.fixture(autouse=True)
+def _own_state_directory(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also for everything that a test starts."""
+    monkeypatch.setenv("LASTGOOD_STATE_DIR", str(tmp_path_factory.mktemp("state")))
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> JobDirectory:
+    """An empty job with its first attempt claimed."""
+    job = create_job(tmp_path / "job")
+    claim_attempt(job, "launch-1")
+    return job
+
+
+SaveStep = Callable[..., Manifest]
+
+
+@pytest.fixture
+def save_step(job: JobDirectory) -> SaveStep:
+    """Commits a small checkpoint: `save_step(7, attempt=1, world_size=1, metrics={...})`.
+
+    Each rank stores `model.w` (8 numbers: the step plus the rank) and `model.n` (an integer), and the
+    plain values {"lr": 0.1} in the entry `optimizer`. `floats` makes `model.w` that long.
+    """
+
+    def save(
+        step: int, *, attempt: int = 1, world_size: int = 1, floats: int = 8, into: JobDirectory = job, **commit: object
+    ) -> Manifest:
+        writer = CheckpointWriter(into, step, attempt)
+        for rank in range(world_size):
+            values = struct.pack(f"<{floats}f", *[float(step + rank)] * floats)
+            arrays = [
+                (ArraySpec("model.w", "F32", (floats,)), memoryview(values)),
+                (ArraySpec("model.n", "I64", ()), memoryview(struct.pack("<q", step))),
+            ]
+            model = {"w": {"$array": "model.w", "kind": "numpy"}, "n": {"$array": "model.n", "kind": "numpy"}}
+            entries = {
+                "model": model,
+                "optimizer": {"lr": 0.1, "betas": {"$tuple": [0.9, 0.999]}},
+                "lastgood": {"step": step},
+            }
+            writer.write_part(rank, arrays, entries)
+        return writer.commit(world_size, **commit)
+
+    return save
