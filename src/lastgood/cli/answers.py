@@ -77,11 +77,14 @@ class ShowAnswer(_Answer):
     entries: Annotated[dict[str, Any], _says("the skeleton of each entry of the state (see the format page)")]
 
 
+VerifyResult = Literal["whole", "damaged", "unreadable", "newer format"]
+
+
 class VerifiedCheckpoint(_Answer):
     name: Name
     step: Step
     attempt: AttemptNumber
-    result: Annotated[Literal["whole", "damaged", "unreadable"], _says("what reading all of it showed")]
+    result: Annotated[VerifyResult, _says("what reading all of it showed")]
     bytes: Annotated[int, _says("bytes that its manifest vouches for; 0 if the manifest is damaged")]
     problems: Annotated[list[str], _says("what is damaged, or could not be read: file, bytes and block")]
     rejected: Annotated[str, _says("why it is marked as rejected; empty if it is not (any more)")]

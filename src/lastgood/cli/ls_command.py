@@ -4,14 +4,15 @@ import argparse
 import time
 from typing import TYPE_CHECKING
 
+from lastgood.cli import arguments
+
 if TYPE_CHECKING:
     from lastgood.cli.answers import ListedCheckpoint
     from lastgood.store.survey import Surveyed
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("job", metavar="JOB", help="the job's directory")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    arguments.add_job(parser)
     parser.epilog = """\
 example:
   lastgood ls runs/exp1
@@ -22,18 +23,18 @@ did not make are not listed.
 """
 
 
-def execute(arguments: argparse.Namespace) -> int:
+def execute(parsed: argparse.Namespace) -> int:
     from lastgood.cli import output
     from lastgood.cli.answers import LsAnswer
     from lastgood.store.jobdir import open_job
     from lastgood.store.survey import last_good, survey
 
-    job = open_job(arguments.job)
+    job = open_job(parsed.job)
     surveyed = survey(job)
     newest = last_good(surveyed)
     now = time.time()
     answer = LsAnswer(output.plain(str(job.path)), job.id, [_describe(s, s is newest, now) for s in surveyed])
-    if arguments.json:
+    if parsed.json:
         output.put_json(answer)
     elif answer.checkpoints:
         output.put(_table(answer.checkpoints))
