@@ -11,6 +11,7 @@ from enum import StrEnum
 import msgspec
 
 from lastgood.core import errors
+from lastgood.core.signals import signal_name
 
 
 class Outcome(StrEnum):
@@ -47,6 +48,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     oom_kills: int = 0
     """How many processes of the job's cgroup the kernel killed for memory during the attempt."""
     log_tail: str = ""
+    exceptions: tuple[str, ...] = ()
+    """What the program itself reported as raised, as "Type: text", oldest first."""
     is_finished: bool = False
     """The job's marker says that all steps are done."""
     step: int | None = None
@@ -80,15 +83,8 @@ _EXCEPTION = re.compile(
     r"^(?:\[[^\]]*\]:\s*)?([A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning|Iteration)(?::.*)?)$",
     re.MULTILINE,
 )
-_CRASH_SIGNALS = {
-    4: "SIGILL",
-    6: "SIGABRT",
-    7: "SIGBUS",
-    8: "SIGFPE",
-    9: "SIGKILL",
-    11: "SIGSEGV",
-    15: "SIGTERM",
-}
+_CRASH_SIGNALS = {4, 6, 7, 8, 9, 11, 15}
+"""SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGKILL, SIGSEGV, SIGTERM: what ends a process below a shell."""
 
 _OURS = {error.exit_code: error for error in errors.LastgoodError.__subclasses__() if 64 <= error.exit_code < 90}
 
@@ -115,7 +111,7 @@ def classify(e: Evidence) -> Ending:
     if e.exit_code in _OURS:
         return _ours(e.exit_code)
     if e.signal is not None:
-        return Ending(Outcome.KILLED, f"ended by {_signal_name(e.signal)}", 128 + e.signal)
+        return Ending(Outcome.KILLED, f"ended by {signal_name(e.signal)}", 128 + e.signal)
     return _exited_nonzero(e, text)
 
 
@@ -130,7 +126,7 @@ def _stopped(e: Evidence) -> Ending:
         return Ending(outcome, f"{e.stop_cause}; it did not stop within the grace time and was killed")
     if e.exit_code == errors.EXIT_SAVED_RUN_AGAIN:
         return Ending(outcome, f"{e.stop_cause}; saved and stopped")
-    how = f"exit code {e.exit_code}" if e.signal is None else _signal_name(e.signal)
+    how = f"exit code {e.exit_code}" if e.signal is None else signal_name(e.signal)
     return Ending(outcome, f"{e.stop_cause}; ended with {how}")
 
 
@@ -160,7 +156,7 @@ def _exited_nonzero(e: Evidence, text: str) -> Ending:
             return Ending(Outcome.PROGRAM_ERROR, f"exit code {e.exit_code}: {exception[:200]}", e.exit_code)
     if match := _LOST_WORKER.search(text):
         number = int(match[1] or match[2])
-        return Ending(Outcome.KILLED, f"a worker was ended by {_signal_name(number)}", 128 + number)
+        return Ending(Outcome.KILLED, f"a worker was ended by {signal_name(number)}", 128 + number)
     if match := _COMMUNICATION.search(text):
         return Ending(Outcome.COMMUNICATION, f"its output says: {_line_at(text, match)}", e.exit_code)
     if match := _STORAGE.search(text):
@@ -168,7 +164,7 @@ def _exited_nonzero(e: Evidence, text: str) -> Ending:
     code = e.exit_code or 0
     if code > 128 and code - 128 in _CRASH_SIGNALS:
         # A shell between us and the program reports a child's death by signal this way.
-        return Ending(Outcome.KILLED, f"exit code {code}: {_signal_name(code - 128)} below a shell", code)
+        return Ending(Outcome.KILLED, f"exit code {code}: {signal_name(code - 128)} below a shell", code)
     return Ending(Outcome.PROGRAM_ERROR, f"exit code {code}", code)
 
 
@@ -176,9 +172,3 @@ def _line_at(text: str, match: re.Match[str]) -> str:
     begin = text.rfind("\n", 0, match.start()) + 1
     end = text.find("\n", match.end())
     return text[begin : end if end >= 0 else None].strip()[:200]
-
-
-def _signal_name(number: int) -> str:
-    return _CRASH_SIGNALS.get(number) or {1: "SIGHUP", 2: "SIGINT", 10: "SIGUSR1", 12: "SIGUSR2"}.get(
-        number, f"signal {number}"
-    )

@@ -1,0 +1,133 @@
+"""`lastgood run`: supervise a command as a job."""
+
+import argparse
+import os
+from pathlib import Path
+
+from lastgood.core.errors import UsageError
+from lastgood.core.hang import HangPolicy
+from lastgood.core.layout import Env
+from lastgood.core.restart import Policy
+from lastgood.core.units import parse_duration
+
+EPILOG = """\
+One command line serves the first run and every later one: it starts fresh where the job has not run
+before, and otherwise resumes from the last good checkpoint. Signals (SIGTERM, SIGUSR1, Ctrl-C: save and
+stop; SIGUSR2: save and carry on) reach every process of the command.
+
+examples:
+  lastgood run --job runs/digits -- python train.py
+  lastgood run --job runs/x --resume-arg '--resume-from {checkpoint}' --checkpoints 'out/*.pt' -- python train.py
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "lastgood run [options] -- COMMAND [ARGUMENT ...]"
+    parser.epilog = EPILOG
+    add = parser.add_argument
+    add("--job", metavar="DIR", help="directory of the job (or set LASTGOOD_JOB); made if it does not exist")
+    add("--fresh", action="store_true", help="begin anew; older checkpoints stay, and are not used any more")
+    restarts = parser.add_mutually_exclusive_group()
+    restarts.add_argument(
+        "--max-restarts", type=int, metavar="N", default=100, help="failures to restart after, in all (default: 100)"
+    )
+    restarts.add_argument("--no-restart", action="store_true", help="run one attempt only")
+    add(
+        "--grace",
+        metavar="DURATION",
+        default="30s",
+        help="time that the command gets to save after a signal, before it is killed (default: 30s)",
+    )
+    add(
+        "--time-limit",
+        metavar="DURATION",
+        help="end of the allocation from now: the command is asked to stop the grace time before it "
+        "(known without this option if SLURM_JOB_END_TIME is set)",
+    )
+    add(
+        "--hang-timeout",
+        metavar="DURATION|off",
+        help="how long every phase of a rank may be silent (default: ten times its longest step, at least 5min; "
+        "30min until the first step); for a command without heartbeats: how long its output may be silent (default: off)",
+    )
+    add(
+        "--restart-on",
+        metavar="CODES",
+        default="",
+        help="exit codes, such as 3,17, after which to restart although they look like errors of the program",
+    )
+    add(
+        "--resume-arg",
+        metavar="TEMPLATE",
+        help="what to add to the command to resume, such as '--resume-from {checkpoint}', for programs that "
+        "do not use lastgood",
+    )
+    add("--checkpoints", metavar="GLOB", help="where such a program leaves its checkpoints, such as 'out/*.pt'")
+    add("--quiet", action="store_true", help="say only what went wrong")
+    add("words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the command and its arguments")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    from lastgood.cli.wiring import RunRequest, run_job
+    from lastgood.launch.supervisor import Settings
+
+    settings = Settings(
+        policy=Policy(
+            max_restarts=0 if arguments.no_restart else _count(arguments.max_restarts),
+            restart_on=_codes(arguments.restart_on),
+        ),
+        grace_s=parse_duration(arguments.grace),
+        hang=_hang_policy(arguments.hang_timeout),
+        is_fresh=arguments.fresh,
+    )
+    return run_job(
+        RunRequest(
+            job=_job(arguments.job),
+            command=_command(arguments.words),
+            settings=settings,
+            time_limit_s=None if arguments.time_limit is None else _positive("--time-limit", arguments.time_limit),
+            resume_argument=arguments.resume_arg,
+            checkpoints=arguments.checkpoints,
+            is_quiet=arguments.quiet,
+        )
+    )
+
+
+def _job(given: str | None) -> Path:
+    path = given or os.environ.get(Env.JOB, "")
+    if not path:
+        raise UsageError("which job?", remedy=f"give --job DIR, or set {Env.JOB}")
+    return Path(path)
+
+
+def _command(words: list[str]) -> list[str]:
+    command = words[1:] if words[:1] == ["--"] else words
+    if not command or not command[0]:
+        raise UsageError("which command?", remedy="lastgood run --job DIR -- COMMAND [ARGUMENT ...]")
+    return command
+
+
+def _count(number: int) -> int:
+    if number < 0:
+        raise UsageError(f"--max-restarts {number}: give 0 or more")
+    return number
+
+
+def _positive(option: str, text: str) -> float:
+    seconds = parse_duration(text)
+    if seconds <= 0:
+        raise UsageError(f"{option} {text}: must be more than nothing")
+    return seconds
+
+
+def _hang_policy(text: str | None) -> HangPolicy | None:
+    if text is None:
+        return HangPolicy()
+    return None if text == "off" else HangPolicy(limit_s=_positive("--hang-timeout", text))
+
+
+def _codes(text: str) -> tuple[int, ...]:
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if not all(word.isdigit() and 1 <= int(word) <= 255 for word in words):
+        raise UsageError(f"--restart-on {text}: give exit codes from 1 to 255, separated by commas")
+    return tuple(int(word) for word in words)

@@ -1,0 +1,162 @@
+"""What each attempt of a job did and lost, from the journals alone. Pure.
+
+steps done   = step reached - step it began after
+steps lost   = step reached - step that the next attempt began after (none if that is higher)
+seconds lost = time from the commit of that step, or from the start of the attempt if it was
+               committed before, to the end of the attempt
+"""
+
+import msgspec
+
+from lastgood.core.events import Event
+
+
+class Record(msgspec.Struct, frozen=True):
+    """An attempt as it is on disk: its claim and its journal."""
+
+    number: int
+    began: float
+    """Seconds since 1970."""
+    launch: str
+    is_fresh: bool
+    events: list[Event]
+
+    @property
+    def is_launched(self) -> bool:
+        return self.first("launched") is not None
+
+    def first(self, kind: str) -> Event | None:
+        return next((event for event in self.events if event.kind == kind), None)
+
+    def last(self, kind: str) -> Event | None:
+        return next((event for event in reversed(self.events) if event.kind == kind), None)
+
+
+class Account(msgspec.Struct, frozen=True):
+    """One attempt, accounted for. Steps are None where no journal tells them."""
+
+    number: int
+    began: float
+    ended: float | None
+    """None while it runs, or if nothing says when it ended."""
+    how: str
+    """"fresh", "resumed", or empty if the program never said."""
+    outcome: str
+    """As core.outcome has it; empty if the attempt runs or nobody saw its end."""
+    reason: str
+    from_step: int | None
+    reached_step: int | None
+    saved_step: int | None
+    """Newest step that it committed."""
+    lost_steps: int
+    lost_s: float
+    is_inner: bool
+    """It was started by a restart inside the attempt before it (torchrun restarting its workers)."""
+
+    @property
+    def steps_done(self) -> int | None:
+        if self.from_step is None or self.reached_step is None:
+            return None
+        return max(self.reached_step - self.from_step, 0)
+
+    @property
+    def has_progressed(self) -> bool | None:
+        """It committed a step beyond the one that it began after; None if nothing tells whether it saves."""
+        if self.saved_step is not None:
+            return self.saved_step > (self.from_step or 0)
+        return False if self.how else None
+
+
+def account(records: list[Record], last_good_step: int | None) -> list[Account]:
+    """Account for attempts, oldest first. What the newest one loses is judged by `last_good_step`.
+
+    An attempt that still runs has lost nothing yet.
+    """
+    accounts = []
+    for i, record in enumerate(records):
+        following = records[i + 1 :]
+        is_newest = not following
+        kept = last_good_step if is_newest else _resumed_at(following)
+        accounts.append(_account(record, kept, is_inner=_is_inner(records, i), is_newest=is_newest))
+    return accounts
+
+
+def launches_after(records: list[Record]) -> list[Record]:
+    """The records that decisions look back on: those since the last new start, and since the job was last
+    given up or done. Whoever starts it again after that has seen to it."""
+    begin = 0
+    for i, record in enumerate(records):
+        if record.is_fresh:
+            begin = i
+        decided = record.last("decided")
+        if decided is not None and decided.data.get("action") in ("give up", "done"):
+            begin = i + 1
+    return records[begin:]
+
+
+def joined(records: list[Record]) -> list[Record]:
+    """One record for each attempt of a launcher, with the events of the restarts inside it."""
+    whole: list[Record] = []
+    for i, record in enumerate(records):
+        if whole and _is_inner(records, i):
+            outer = whole[-1]
+            events = sorted([*outer.events, *record.events], key=lambda event: event.at)
+            whole[-1] = msgspec.structs.replace(outer, events=events)
+        else:
+            whole.append(record)
+    return whole
+
+
+def _is_inner(records: list[Record], i: int) -> bool:
+    record = records[i]
+    if not record.launch or record.is_launched:
+        return False
+    return any(earlier.launch == record.launch and earlier.is_launched for earlier in records[:i])
+
+
+def _account(record: Record, kept_step: int | None, *, is_inner: bool, is_newest: bool) -> Account:
+    started, ended = record.first("started"), record.last("ended")
+    end = ended or record.last("finished")
+    from_step = _step(started)
+    saved = [
+        (step, event.at) for event in record.events if event.kind == "committed" and (step := _step(event)) is not None
+    ]
+    saved_step = max((step for step, _ in saved), default=None)
+    steps = [step for event in record.events if (step := _step(event)) is not None]
+    reached = max(steps, default=None)
+    last_at = max((event.at for event in record.events), default=record.began)
+    ended_at = end.at if end else (None if is_newest else last_at)
+    lost_steps, lost_s = 0, 0.0
+    if ended_at is not None and reached is not None and reached > (kept_step or 0):
+        lost_steps = reached - (kept_step or 0)
+        kept_at = max((at for step, at in saved if step <= (kept_step or 0)), default=record.began)
+        lost_s = max(ended_at - kept_at, 0.0)
+    return Account(
+        number=record.number,
+        began=record.began,
+        ended=ended_at,
+        how=str(started.data.get("how", "")) if started else "",
+        outcome=str(ended.data.get("outcome", "")) if ended else ("finished" if end else ""),
+        reason=str(ended.data.get("reason", "")) if ended else "",
+        from_step=from_step,
+        reached_step=reached,
+        saved_step=saved_step,
+        lost_steps=lost_steps,
+        lost_s=lost_s,
+        is_inner=is_inner,
+    )
+
+
+def _resumed_at(following: list[Record]) -> int | None:
+    """The step that the next attempt which came as far as starting began after."""
+    for record in following:
+        if (started := record.first("started")) is not None:
+            return _step(started)
+    return None
+
+
+def _step(event: Event | None) -> int | None:
+    if event is None:
+        return None
+    step = event.data.get("step")
+    return step if isinstance(step, int) and not isinstance(step, bool) else None

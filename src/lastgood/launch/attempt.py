@@ -1,0 +1,260 @@
+"""One attempt: the command from its start until the last of its processes is gone."""
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from lastgood.core.hang import HangPolicy
+from lastgood.core.layout import Env
+from lastgood.core.outcome import Evidence
+from lastgood.core.progress import progress_line
+from lastgood.core.quoting import shown_command
+from lastgood.core.stopping import LEFTOVER_GRACE_S, SAVE_SIGNAL, Stop, stop_on_signal
+from lastgood.core.units import duration
+from lastgood.launch.evidence import exceptions, oom_kills
+from lastgood.launch.inbox import SignalInbox
+from lastgood.launch.output import Console
+from lastgood.launch.ports import Application, LastGood
+from lastgood.launch.process import Command
+from lastgood.launch.watch import Progress, Watch
+from lastgood.store.attempts import Journal, read_events
+from lastgood.store.jobdir import JobDirectory
+from lastgood.store.lock import JobLock
+
+_TURN_S = 0.5
+"""How often heartbeats are looked at; signals and output are attended to at once."""
+
+_STATUS_EVERY_S = 60.0
+_NOTE_EVERY_S = 15.0
+_STACKS_S = 2.0
+_UNKILLABLE_S = 20.0
+_DRAIN_S = 5.0
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """How an attempt may be ended from outside."""
+
+    grace_s: float = 30.0
+    stop_at: float | None = None
+    """When to ask for a stop because the time is up, in seconds since 1970."""
+    deadline: float | None = None
+    hang: HangPolicy | None = HangPolicy()
+    """None switches hang detection off."""
+
+
+class Running:
+    """Runs one claimed attempt. `run` returns when no process of it is left."""
+
+    def __init__(
+        self,
+        job: JobDirectory,
+        number: int,
+        journal: Journal,
+        application: Application,
+        console: Console,
+        inbox: SignalInbox,
+        limits: Limits,
+        last_good: LastGood | None,
+    ) -> None:
+        self._job = job
+        self._number = number
+        self._journal = journal
+        self._application = application
+        self._console = console
+        self._inbox = inbox
+        self._limits = limits
+        self._stop: Stop | None = None
+        self._kill_at: float | None = None
+        self._killed_at: float | None = None
+        self._hang = ""
+        self._has_ended = False
+        self._good_step = last_good.step if last_good else None
+        self._good_at = last_good.at if last_good else None
+        self._next_look = self._next_status = self._next_note = 0.0
+
+    @property
+    def stop_cause(self) -> str:
+        return self._stop.cause if self._stop else ""
+
+    def run(self, command: Sequence[str], environment: Mapping[str, str], lock: JobLock) -> Evidence:
+        directory = Path(tempfile.mkdtemp(prefix="lastgood-", dir=_memory_directory()))
+        try:
+            environment = {**environment, Env.HEARTBEATS: os.fspath(directory)}
+            self._watch = Watch(directory, self._limits.hang or HangPolicy())
+            kills_before = oom_kills()
+            self._command = Command(command, environment, lock.fd)
+            self._console.attach(self._command.stdout, self._command.stderr)
+            self._journal.write(
+                "launched",
+                command=[shown_command([word]) for word in command],
+                pid=self._command.pid,
+                heartbeats=os.fspath(directory),
+            )
+            self._attend()
+            self._watch.look()
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+        return self._evidence((oom_kills() or 0) - (kills_before or 0))
+
+    def _attend(self) -> None:
+        started = time.monotonic()
+        self._next_status = started + (1.0 if self._console.is_terminal else _STATUS_EVERY_S)
+        self._next_note = started + _NOTE_EVERY_S
+        try:
+            while not self._is_over():
+                self._console.wait(self._patience_s(), self._inbox.fileno())
+                for number in self._inbox.take():
+                    self._on_signal(number)
+                self._command.reap()
+                self._on_time(time.monotonic())
+        finally:
+            self._command.kill()
+            self._console.clear_status()
+            self._console.drain(_DRAIN_S)
+            self._console.detach()
+            self._command.reap()
+
+    def _is_over(self) -> bool:
+        if self._command.status is None:
+            return False
+        left = self._command.processes()
+        if not left:
+            return True
+        now = time.monotonic()
+        if not self._has_ended:
+            self._has_ended = True
+            if self._stop is None and self._kill_at is None:
+                self._say(f"the command has ended, {len(left)} process(es) of it still run: ending them")
+                self._command.send(15)
+                self._kill_at = now + min(self._limits.grace_s, LEFTOVER_GRACE_S)
+        if self._killed_at is not None and now - self._killed_at > _UNKILLABLE_S:
+            pids = ", ".join(str(process.pid) for process in left)
+            self._say(f"process(es) {pids} cannot be ended (they wait inside the kernel)", is_important=True)
+            return True
+        return False
+
+    def _patience_s(self) -> float:
+        now = time.monotonic()
+        if self._command.status is not None:
+            return 0.05
+        if self._kill_at is not None:
+            return min(_TURN_S, max(self._kill_at - now, 0.05))
+        return _TURN_S
+
+    def _on_signal(self, number: int) -> None:
+        if number == SAVE_SIGNAL:
+            count = self._command.send(number)
+            self._say(f"SIGUSR2: save and carry on; passed to {count} process(es)")
+            return
+        was_asked = self._stop is not None
+        self._stop = stop_on_signal(self._stop, number, time.monotonic(), self._limits.grace_s)
+        self._kill_at = self._stop.kill_at
+        if self._stop.is_hurried:
+            self._say("Ctrl-C again: no more grace, killing it", is_important=True)
+        elif not was_asked:
+            self._ask_to_stop(number, self._stop.cause)
+
+    def _ask_to_stop(self, number: int, cause: str) -> None:
+        self._journal.write("stopping", cause=cause)
+        self._command.send(number)
+        hint = "; Ctrl-C again kills it at once" if cause == "SIGINT" else ""
+        self._say(f"{cause}: asked the command to save and stop, within {duration(self._limits.grace_s)}{hint}")
+
+    def _on_time(self, now: float) -> None:
+        stop_at = self._limits.stop_at
+        if stop_at is not None and self._stop is None and self._kill_at is None and time.time() >= stop_at:
+            left_s = max((self._limits.deadline or stop_at) - time.time(), 0.0)
+            self._stop = Stop("time limit", now + min(self._limits.grace_s, left_s))
+            self._kill_at = self._stop.kill_at
+            self._ask_to_stop(15, "time limit")
+        if self._kill_at is not None and now >= self._kill_at:
+            self._kill(now)
+        if now >= self._next_look:
+            self._next_look = now + _TURN_S
+            self._look(now)
+        if now >= self._next_note:
+            self._next_note = now + _NOTE_EVERY_S
+            self._application.note_progress(self._journal)
+        if complaint := self._console.log.take_complaint():
+            self._say(complaint, is_important=True)
+
+    def _kill(self, now: float) -> None:
+        if self._killed_at is None:
+            self._killed_at = now
+            if not self._hang and not (self._stop and self._stop.is_hurried):
+                self._say("the grace time is over: killing what is left", is_important=True)
+        self._command.kill()
+        self._kill_at = now + 0.5
+
+    def _look(self, now: float) -> None:
+        self._watch.look()
+        progress = self._watch.progress()
+        if progress is not None and progress.last_good_step not in (None, self._good_step):
+            self._good_step, self._good_at = progress.last_good_step, time.time()
+        if self._limits.hang is not None and self._kill_at is None and self._command.status is None:
+            self._check_hang(now)
+        if progress is not None and now >= self._next_status:
+            self._show(progress)
+            self._next_status = now + (1.0 if self._console.is_terminal else _STATUS_EVERY_S)
+
+    def _check_hang(self, now: float) -> None:
+        self._hang = self._watch.find_hang(self._console.last_output_at)
+        if not self._hang:
+            return
+        self._say(f"hang: {self._hang}", is_important=True)
+        asked = self._watch.ask_for_stacks()
+        self._journal.write("hang", what=self._hang, ranks=asked)
+        self._kill_at = now + _STACKS_S
+
+    def _show(self, progress: Progress) -> None:
+        age_s = None if self._good_at is None else time.time() - self._good_at
+        line = progress_line(
+            progress.step,
+            progress.total_steps,
+            progress.steps_per_s,
+            self._good_step,
+            age_s,
+            self._console.width,
+        )
+        if self._console.is_terminal:
+            self._console.show_status(line)
+        else:
+            self._say(line)
+
+    def _evidence(self, kills: int) -> Evidence:
+        status = self._command.status
+        if status is not None and status < 0 and self._stop is not None and 75 in self._command.orphan_statuses:
+            # A shell in between died of the signal at once; the program below it saved and said so.
+            status = 75
+        progress = self._watch.progress()
+        try:
+            events = read_events(self._job, self._number)
+            is_finished = self._job.finished() is not None
+        except Exception:  # noqa: BLE001
+            events, is_finished = [], False
+        return Evidence(
+            exit_code=status if status is not None and status >= 0 else None,
+            signal=-status if status is not None and status < 0 else None,
+            stop_cause=self.stop_cause,
+            was_forced=self._killed_at is not None,
+            hang=self._hang,
+            oom_kills=max(kills, 0),
+            log_tail=self._console.tail.decode("utf-8", "replace"),
+            exceptions=exceptions(events),
+            is_finished=is_finished,
+            step=progress.step if progress else None,
+            total_steps=progress.total_steps if progress else None,
+        )
+
+    def _say(self, text: str, *, is_important: bool = False) -> None:
+        self._console.say(text, is_important=is_important)
+
+
+def _memory_directory() -> str | None:
+    """Memory rather than a disk, so that a heartbeat never causes a write to a device."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK | os.X_OK) else None

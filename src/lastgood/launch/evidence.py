@@ -1,0 +1,71 @@
+"""What an attempt's end left behind, gathered for core.outcome."""
+
+import os
+from pathlib import Path
+
+from lastgood.core.events import Event
+
+_CGROUP_FILE = Path("/proc/self/cgroup")
+_MOUNTS_FILE = Path("/proc/self/mountinfo")
+
+
+def oom_kills() -> int | None:
+    """How many processes of our memory cgroup the kernel has killed so far; None if that is not shown.
+
+    cgroup v2 counts descendants too (memory.events); v1 only the group itself (memory.oom_control).
+    """
+    for counter in _counters():
+        try:
+            for line in counter.read_text().splitlines():
+                name, _, value = line.partition(" ")
+                if name == "oom_kill":
+                    return int(value)
+        except (OSError, ValueError):
+            continue
+    return None
+
+
+def _counters() -> list[Path]:
+    """Where our cgroup's counter may be, best place first."""
+    found = []
+    try:
+        groups = _CGROUP_FILE.read_text().splitlines()
+        mounts = [_Mount(line) for line in _MOUNTS_FILE.read_text().splitlines()]
+    except (OSError, ValueError, IndexError):
+        return []
+    for group in groups:
+        _, controllers, path = group.split(":", 2)
+        if "memory" in controllers.split(","):
+            kind, file = "cgroup", "memory.oom_control"
+        elif controllers == "":
+            kind, file = "cgroup2", "memory.events"
+        else:
+            continue
+        for mount in mounts:
+            if mount.type == kind and (kind == "cgroup2" or "memory" in mount.options):
+                # In a container the mount shows only a part of the tree: take what lies below its root.
+                inside = os.path.relpath(path, mount.root) if path.startswith(mount.root) else "."
+                found.append(mount.point / inside / file)
+    return found
+
+
+class _Mount:
+    """One line of /proc/self/mountinfo."""
+
+    def __init__(self, line: str) -> None:
+        left, _, right = line.partition(" - ")
+        fields = left.split()
+        self.root = fields[3]
+        self.point = Path(fields[4])
+        self.type, _, options = right.split(" ", 2)
+        self.options = options.split(" ")[-1].split(",")
+
+
+def exceptions(events: list[Event]) -> tuple[str, ...]:
+    """What the program itself reported as raised, as "Type: text", oldest first."""
+    found = []
+    for event in events:
+        if event.kind == "exception":
+            kind, text = event.data.get("type", ""), event.data.get("text", "")
+            found.append(f"{kind}: {text}" if text else f"{kind}")
+    return tuple(found)

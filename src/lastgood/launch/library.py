@@ -1,0 +1,55 @@
+"""A program that saves with this library: its checkpoints are in the job's own directory."""
+
+import time
+from collections.abc import Iterator
+
+from lastgood.core.errors import LastgoodError
+from lastgood.core.layout import Env
+from lastgood.core.units import byte_size, duration
+from lastgood.launch.ports import LastGood, Prepared
+from lastgood.store.attempts import Journal, read_events
+from lastgood.store.catalogue import Listed, list_checkpoints
+from lastgood.store.jobdir import JobDirectory
+from lastgood.store.reader import open_checkpoint
+
+
+class LibraryProgram:
+    """The program decides its start itself; the launcher tells it what it has seen."""
+
+    def __init__(self, job: JobDirectory) -> None:
+        self._job = job
+
+    def last_good(self) -> LastGood | None:
+        """The newest checkpoint whose manifest can be trusted. The content is checked when it is restored."""
+        for listed in _candidates(self._job):
+            try:
+                manifest = open_checkpoint(self._job, listed.name).manifest
+            except LastgoodError:
+                continue
+            return LastGood(listed.name, listed.step, manifest.created, listed.age_key, manifest.bytes)
+        return None
+
+    def prepare(self, attempt: int, *, is_fresh: bool, journal: Journal) -> Prepared:
+        if is_fresh:
+            return Prepared(environment={Env.FRESH: "1"}, message="a new start is meant (--fresh)")
+        good = self.last_good()
+        if good is None:
+            return Prepared(message="no checkpoint yet")
+        return Prepared(environment={Env.EXPECT_STEP: str(good.step)}, message=f"last good: {describe(good)}")
+
+    def note_progress(self, journal: Journal) -> None:
+        """The program writes its own events."""
+
+    def can_see_checkpoints(self, attempt: int) -> bool:
+        if self.last_good() is not None:
+            return True
+        return any(event.kind in ("started", "committed") for event in read_events(self._job, attempt))
+
+
+def _candidates(job: JobDirectory) -> Iterator[Listed]:
+    return (c for c in list_checkpoints(job) if c.is_committed and not c.rejected and not c.is_set_aside)
+
+
+def describe(good: LastGood) -> str:
+    size = "" if good.size_bytes is None else f", {byte_size(good.size_bytes)}"
+    return f"step {good.step}{size}, {duration(max(time.time() - good.at, 0.0))} old"

@@ -1,0 +1,57 @@
+"""What a scheduler and an application must answer to the launcher."""
+
+from typing import Protocol
+
+import msgspec
+
+from lastgood.store.attempts import Journal
+
+
+class Scheduler(Protocol):
+    """What stands above the launcher and gave it its time."""
+
+    name: str
+
+    def deadline(self) -> float | None:
+        """End of the allocation in seconds since 1970; None if there is none or it is not known."""
+
+    def restart_counts(self) -> dict[str, int]:
+        """How often others say that they have started this job again, by variable name."""
+
+
+class LastGood(msgspec.Struct, frozen=True):
+    """The newest checkpoint that an application would resume from."""
+
+    name: str
+    step: int
+    at: float
+    """When it was committed, in seconds since 1970."""
+    key: tuple[float, ...]
+    """Grows with each newer checkpoint."""
+    size_bytes: int | None = None
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """How an attempt is to be started."""
+
+    arguments: list[str] = []
+    """To be added to the command."""
+    environment: dict[str, str] = {}
+    message: str = ""
+    """What will happen, for a person."""
+
+
+class Application(Protocol):
+    """One kind of program: where its checkpoints are and how it is told to resume."""
+
+    def last_good(self) -> LastGood | None:
+        """The newest checkpoint, None if there is none. Raises OSError if that cannot be found out."""
+
+    def prepare(self, attempt: int, *, is_fresh: bool, journal: Journal) -> Prepared:
+        """Decide how attempt number `attempt` starts. Raises StartRefusedError."""
+
+    def note_progress(self, journal: Journal) -> None:
+        """Called now and then while the command runs, and once after it: write down what it has saved."""
+
+    def can_see_checkpoints(self, attempt: int) -> bool:
+        """False if it is not known whether the command saves anything, after `attempt` has ended."""

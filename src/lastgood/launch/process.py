@@ -1,0 +1,163 @@
+"""The command as a tree of processes: started in a session of its own, signalled and ended as a whole.
+
+The launcher becomes a child subreaper (prctl), so that whatever the command leaves behind becomes our
+child, is found, and is reaped; in a container it can be process 1. The command itself gets SIGTERM from
+the kernel if the launcher dies.
+"""
+
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+import psutil
+
+from lastgood.core.errors import CommandNotExecutableError, CommandNotFoundError
+from lastgood.core.quoting import shown
+from lastgood.core.stopping import signal_for
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def become_subreaper() -> None:
+    """Orphans below us become our children from now on. Kernels without it (before 3.4) change nothing."""
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def check_command(command: Sequence[str], path: str | None) -> None:
+    """Raise CommandNotFoundError or CommandNotExecutableError before anything has been touched."""
+    name = command[0]
+    if shutil.which(name, path=path):
+        return
+    if "/" not in name:
+        raise CommandNotFoundError(
+            f"{shown(name)}: there is no such command in PATH",
+            safe="nothing was started",
+            remedy="check the spelling, or give its path",
+        )
+    if not os.path.exists(name):
+        raise CommandNotFoundError(f"{shown(name)}: no such file", safe="nothing was started", remedy="check the path")
+    if os.path.isdir(name):
+        raise CommandNotExecutableError(f"{shown(name)} is a directory", safe="nothing was started")
+    raise CommandNotExecutableError(
+        f"{shown(name)} is not executable",
+        safe="nothing was started",
+        remedy=f"chmod +x {shown(name)}, or name its interpreter: python {shown(name)}",
+    )
+
+
+class Command:
+    """A running command and everything it has started."""
+
+    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str], lock_fd: int) -> None:
+        """Start it. Raises CommandNotFoundError or CommandNotExecutableError."""
+        self.status: int | None = None
+        """Exit code of the command, or minus the signal that ended it, as subprocess has it."""
+        self.orphan_statuses: list[int] = []
+        """The same for processes that outlived their parent and ended as our children."""
+        self._strangers = {process.pid for process in psutil.Process().children()}
+        self._process = _start(arguments, environment, lock_fd)
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        # The descriptors are handed on; the file objects must not close them again.
+        self.stdout = os.dup(self._process.stdout.fileno())
+        self.stderr = os.dup(self._process.stderr.fileno())
+        self._process.stdout.close()
+        self._process.stderr.close()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def reap(self) -> None:
+        """Collect every child that has ended, orphans too."""
+        while True:
+            try:
+                pid, raw = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            status = os.waitstatus_to_exitcode(raw)
+            if pid == self._process.pid:
+                self.status = self._process.returncode = status
+            elif pid not in self._strangers:
+                self.orphan_statuses.append(status)
+
+    def processes(self) -> list[psutil.Process]:
+        """All living processes of the command, parents first."""
+        alive = []
+        for child in psutil.Process().children():
+            if child.pid not in self._strangers:
+                with suppress(psutil.NoSuchProcess):
+                    alive += [child, *child.children(recursive=True)]
+        return [process for process in alive if _is_alive(process)]
+
+    def send(self, number: int) -> int:
+        """Pass a signal on to every process of the command, as core.stopping says; how many got one."""
+        count = 0
+        # Children first: a shell that dies of the signal must not take the news away from its child.
+        for process in reversed(self.processes()):
+            chosen = signal_for(number, is_caught=catches(process.pid, number))
+            if chosen is not None:
+                with suppress(psutil.NoSuchProcess, PermissionError, psutil.AccessDenied):
+                    process.send_signal(chosen)
+                    count += 1
+        return count
+
+    def kill(self) -> None:
+        """SIGKILL to every process of the command."""
+        for process in self.processes():
+            with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                process.kill()
+
+
+def catches(pid: int, number: int) -> bool:
+    """True if a process has a handler of its own for a signal."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as status:
+            for line in status:
+                if line.startswith(b"SigCgt:"):
+                    return bool(int(line.split()[1], 16) >> (number - 1) & 1)
+    except (OSError, ValueError, IndexError):
+        return False
+    return False
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD))
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _start(arguments: Sequence[str], environment: Mapping[str, str], lock_fd: int) -> "subprocess.Popen[bytes]":
+    launcher = os.getpid()
+
+    def before_exec() -> None:
+        # Runs between fork and exec; the launcher has a single thread, so that nothing is locked here.
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() != launcher:
+            os._exit(128 + signal.SIGTERM)
+
+    try:
+        return subprocess.Popen(
+            list(arguments),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+            pass_fds=(lock_fd,),
+            start_new_session=True,
+            preexec_fn=before_exec,  # noqa: PLW1509
+        )
+    except FileNotFoundError as error:
+        raise CommandNotFoundError(
+            f"{shown(arguments[0])} cannot be started: it, or the interpreter in its first line, does not exist"
+        ) from error
+    except OSError as error:
+        raise CommandNotExecutableError(f"{shown(arguments[0])} cannot be started: {error.strerror}") from error

@@ -1,0 +1,235 @@
+"""The launcher's loop: attempt after attempt, until the job is finished or another start does not help."""
+
+import os
+import socket
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+import msgspec
+
+from lastgood.core.accounting import Record
+from lastgood.core.errors import EXIT_INTERRUPTED, EXIT_SAVED_RUN_AGAIN, LastgoodError
+from lastgood.core.hang import HangPolicy
+from lastgood.core.layout import Env
+from lastgood.core.outcome import Outcome, classify
+from lastgood.core.quoting import shown, shown_command
+from lastgood.core.restart import Action, Decision, Past, Policy, decide_restart
+from lastgood.core.stopping import STOP_SIGNALS, stop_time
+from lastgood.core.units import duration
+from lastgood.launch.attempt import Limits, Running
+from lastgood.launch.history import past_of, read_records
+from lastgood.launch.inbox import SignalInbox
+from lastgood.launch.output import Console
+from lastgood.launch.ports import Application, LastGood, Scheduler
+from lastgood.store.attempts import Journal, claim_attempt
+from lastgood.store.durable import explained
+from lastgood.store.jobdir import JobDirectory
+from lastgood.store.lock import JobLock
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """What the user asked for."""
+
+    policy: Policy = Policy()
+    grace_s: float = 30.0
+    hang: HangPolicy | None = HangPolicy()
+    """None switches hang detection off."""
+    is_fresh: bool = False
+
+
+class Supervisor:
+    """Runs a job's command in this allocation. The caller holds the job's lock and reads the signals."""
+
+    def __init__(
+        self,
+        job: JobDirectory,
+        lock: JobLock,
+        application: Application,
+        scheduler: Scheduler,
+        settings: Settings,
+        console: Console,
+        inbox: SignalInbox,
+    ) -> None:
+        self._job = job
+        self._lock = lock
+        self._application = application
+        self._scheduler = scheduler
+        self._settings = settings
+        self._console = console
+        self._inbox = inbox
+        self._launch = uuid.uuid4().hex[:16]
+        self._past: list[Past] = []
+
+    def run(self, command: Sequence[str], environment: Mapping[str, str]) -> int:
+        """Run the command until it is finished or must not be started again; the launcher's exit code."""
+        with explained("read the history of", self._job.attempts, safe="nothing was changed"):
+            records = read_records(self._job)
+        if self._is_finished_already(command, records):
+            return 0
+        is_fresh = self._settings.is_fresh
+        if not is_fresh:
+            self._past = past_of(records)
+            self._tell_of_lost_launcher()
+        limits = self._limits()
+        while True:
+            decision = self._attempt(command, environment, limits, is_fresh=is_fresh)
+            is_fresh = False
+            if decision.action is not Action.RESTART:
+                return self._leave(decision)
+            when = f" in {duration(decision.delay_s)}" if decision.delay_s else ""
+            self._say(f"restarting{when}: {decision.reason}")
+            if (code := self._pause(decision.delay_s, limits)) is not None:
+                return code
+
+    def _is_finished_already(self, command: Sequence[str], records: list[Record]) -> bool:
+        """A chain of segments ends here: the job is done, and by this very command. A changed command
+        (more steps, say) is started, and finds out itself what is left to do."""
+        finished = self._job.finished()
+        if finished is None:
+            return False
+        launched = [event for r in records if (event := r.first("launched")) is not None]
+        is_same = bool(launched) and launched[-1].data.get("command") == [shown(word) for word in command]
+        if is_same and not self._settings.is_fresh:
+            self._say(
+                f"{self._job.path} is finished at step {finished.step}, since {_when(finished.at)}: nothing to do\n"
+                "a changed command is started again; so is this one with --fresh, from zero",
+                is_important=True,
+            )
+            return True
+        with explained("remove the marker that the job is finished in", self._job.path):
+            self._job.unmark_finished()
+        return False
+
+    def _tell_of_lost_launcher(self) -> None:
+        if self._past and self._past[-1].ending.outcome is Outcome.LAUNCHER_LOST:
+            self._say(f"the last attempt ended without its launcher: {self._past[-1].ending.reason}")
+
+    def _limits(self) -> Limits:
+        deadline = self._scheduler.deadline()
+        stop_at = None if deadline is None else stop_time(deadline, time.time(), self._settings.grace_s)
+        return Limits(self._settings.grace_s, stop_at, deadline, self._settings.hang)
+
+    def _attempt(
+        self, command: Sequence[str], environment: Mapping[str, str], limits: Limits, *, is_fresh: bool
+    ) -> Decision:
+        """Run one attempt, write down how it ended, and decide what follows."""
+        claim = claim_attempt(self._job, self._launch, fresh=is_fresh, restarts=self._scheduler.restart_counts())
+        journal = Journal(self._job, claim.attempt)
+        try:
+            prepared = self._application.prepare(claim.attempt, is_fresh=is_fresh, journal=journal)
+            before = self._last_good()
+            arguments = [*command, *prepared.arguments]
+            self._announce(claim.attempt, prepared.message, arguments)
+            running = Running(
+                self._job, claim.attempt, journal, self._application, self._console, self._inbox, limits, before
+            )
+            began = time.monotonic()
+            try:
+                evidence = running.run(
+                    arguments,
+                    {
+                        **environment,
+                        **self._environment(claim.attempt, limits),
+                        **prepared.environment,
+                    },
+                    self._lock,
+                )
+            except LastgoodError as error:
+                journal.write("ended", outcome=Outcome.REFUSED.value, reason=error.what, exit_code=error.exit_code)
+                raise
+            self._application.note_progress(journal)
+            ending = classify(evidence)
+            after = self._last_good()
+            made_progress = self._made_progress(claim.attempt, before, after)
+            journal.write(
+                "ended",
+                outcome=ending.outcome.value,
+                reason=ending.reason,
+                exit_code=ending.exit_code if ending.exit_code is not None else evidence.exit_code,
+                step=evidence.step,
+                last_good_step=after.step if after else None,
+                made_progress=made_progress,
+            )
+            self._past.append(Past(ending, made_progress, evidence.step))
+            self._tell_end(claim.attempt, time.monotonic() - began, after)
+            decision = decide_restart(self._past, self._settings.policy, was_stop_asked=bool(evidence.stop_cause))
+            journal.write(
+                "decided",
+                action=decision.action.value,
+                reason=decision.reason,
+                delay_s=decision.delay_s,
+                exit_code=decision.exit_code,
+            )
+            return decision
+        finally:
+            journal.close()
+
+    def _environment(self, attempt: int, limits: Limits) -> dict[str, str]:
+        found = {
+            Env.JOB: os.fspath(self._job.path),
+            Env.ATTEMPT: str(attempt),
+            Env.LAUNCH: self._launch,
+            Env.LAUNCHER_PID: str(os.getpid()),
+            "PYTHONUNBUFFERED": os.environ.get("PYTHONUNBUFFERED", "1"),
+        }
+        if limits.deadline is not None:
+            found[Env.DEADLINE] = f"{limits.deadline:.3f}"
+        return found
+
+    def _last_good(self) -> LastGood | None:
+        try:
+            return self._application.last_good()
+        except (OSError, LastgoodError):
+            return None
+
+    def _made_progress(self, attempt: int, before: LastGood | None, after: LastGood | None) -> bool | None:
+        if after is None or (before is not None and after.key <= before.key):
+            return False if self._application.can_see_checkpoints(attempt) else None
+        return before is None or after.step > before.step or after.key[0] > before.key[0]
+
+    def _announce(self, attempt: int, message: str, arguments: Sequence[str]) -> None:
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self._say(
+            f"attempt {attempt} of {self._job.path} on {socket.gethostname()} at {now}: {message}\n"
+            f"$ {shown_command(arguments)}"
+        )
+
+    def _tell_end(self, attempt: int, took_s: float, good: LastGood | None) -> None:
+        ending = self._past[-1].ending
+        place = "" if good is None else f"; last good: step {good.step}"
+        self._say(f"attempt {attempt} ended after {duration(took_s)}: {ending.outcome.value} ({ending.reason}){place}")
+
+    def _leave(self, decision: Decision) -> int:
+        is_bad = decision.action is Action.GIVE_UP
+        words = {
+            Action.DONE: "finished",
+            Action.HAND_BACK: "stopped, to be run again",
+            Action.GIVE_UP: "not started again",
+        }
+        self._say(f"{words[decision.action]}: {decision.reason} (exit code {decision.exit_code})", is_important=is_bad)
+        return decision.exit_code
+
+    def _pause(self, delay_s: float, limits: Limits) -> int | None:
+        """Wait before the next attempt; an exit code if somebody asks to stop meanwhile, or the time is up."""
+        end = time.monotonic() + delay_s
+        while True:
+            for number in self._inbox.take():
+                if number in STOP_SIGNALS:
+                    self._say("asked to stop while no attempt was running", is_important=True)
+                    return EXIT_INTERRUPTED if number == 2 else EXIT_SAVED_RUN_AGAIN
+            if limits.stop_at is not None and time.time() >= limits.stop_at:
+                self._say("the time limit leaves no room for another attempt")
+                return EXIT_SAVED_RUN_AGAIN
+            left_s = end - time.monotonic()
+            if left_s <= 0:
+                return None
+            self._console.wait(min(left_s, 1.0), self._inbox.fileno())
+
+    def _say(self, text: str, *, is_important: bool = False) -> None:
+        self._console.say(text, is_important=is_important)
+
+
+def _when(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

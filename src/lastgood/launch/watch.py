@@ -1,0 +1,135 @@
+"""Watching a running command through the heartbeats of its ranks: progress, and hangs."""
+
+import os
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from lastgood.core import hang, heartbeat
+from lastgood.core.hang import HangPolicy, Learned
+from lastgood.core.heartbeat import STACK_SIGNAL, Heartbeat
+from lastgood.core.units import duration
+from lastgood.launch.process import catches
+
+_RATE_WINDOW_S = 60.0
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """What the ranks say of the job as a whole."""
+
+    step: int
+    """Last step that every rank has finished."""
+    total_steps: int | None
+    steps_per_s: float | None
+    last_good_step: int | None
+
+
+class Watch:
+    """Reads the heartbeats in a directory. All times are monotonic."""
+
+    def __init__(self, directory: Path, policy: HangPolicy) -> None:
+        self._directory = directory
+        self._policy = policy
+        self._started = time.monotonic()
+        self._learned: dict[int, Learned] = {}
+        self._beats: dict[int, Heartbeat] = {}
+        self._history: list[tuple[float, int]] = []
+
+    def look(self) -> None:
+        """Read every rank's record. A torn one is read at the next look."""
+        for rank, beat in read_heartbeats(self._directory).items():
+            before = self._beats.get(rank)
+            if before is not None and before.sequence == beat.sequence and before.pid == beat.pid:
+                continue
+            if before is None or before.pid != beat.pid:
+                # A new process (a restarted worker) has its own start-up to go through.
+                self._learned[rank] = Learned()
+            self._beats[rank] = beat
+            hang.observe(self._learned[rank], beat.step, beat.at)
+        if self._beats:
+            self._note_rate()
+
+    @property
+    def has_heartbeats(self) -> bool:
+        return bool(self._beats)
+
+    def progress(self) -> Progress | None:
+        """None if no rank has sent a heartbeat."""
+        if not self._beats:
+            return None
+        beats = self._beats.values()
+        total = max(beat.total_steps for beat in beats)
+        good = max(beat.last_good_step for beat in beats)
+        return Progress(
+            min(beat.step for beat in beats),
+            total if total >= 0 else None,
+            self._rate(),
+            good if good >= 0 else None,
+        )
+
+    def find_hang(self, last_output_at: float) -> str:
+        """What has stood still for too long, in words; empty if nothing has.
+
+        Only ranks that still listen count: one whose loop has ended, or which is gone, may be silent.
+        A command without heartbeats is judged by its output, and only if a limit was given.
+        """
+        now = time.monotonic()
+        if not self._beats:
+            limit = self._policy.limit_s
+            silent = now - max(last_output_at, self._started)
+            if limit is None or silent <= limit:
+                return ""
+            return f"no heartbeat, and no output for {duration(silent)} (limit {duration(limit)})"
+        for rank, beat in sorted(self._beats.items()):
+            limit = hang.limit_s(self._learned[rank], self._policy)
+            if now - beat.at > limit and catches(beat.pid, STACK_SIGNAL):
+                return (
+                    f"rank {rank} has stood still for {duration(now - beat.at)} after step {beat.step} "
+                    f'in phase "{beat.phase}" (limit {duration(limit)})'
+                )
+        return ""
+
+    def ask_for_stacks(self) -> list[int]:
+        """Make every rank that listens write its Python stacks to its standard error; the ranks asked."""
+        asked = []
+        for rank, beat in sorted(self._beats.items()):
+            if catches(beat.pid, STACK_SIGNAL):
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(beat.pid, signal.Signals(STACK_SIGNAL))
+                    asked.append(rank)
+        return asked
+
+    def _note_rate(self) -> None:
+        newest = max(beat.at for beat in self._beats.values())
+        step = min(beat.step for beat in self._beats.values())
+        if self._history and step <= self._history[-1][1]:
+            if step < self._history[-1][1]:
+                self._history.clear()
+            return
+        self._history.append((newest, step))
+        while len(self._history) > 2 and newest - self._history[0][0] > _RATE_WINDOW_S:
+            del self._history[0]
+
+    def _rate(self) -> float | None:
+        if len(self._history) < 2:
+            return None
+        (begin, first), (end, last) = self._history[0], self._history[-1]
+        return (last - first) / (end - begin) if end > begin else None
+
+
+def read_heartbeats(directory: Path) -> dict[int, Heartbeat]:
+    """The heartbeat of each rank that has one; empty if the directory is gone."""
+    found = {}
+    with suppress(OSError):
+        for entry in os.scandir(directory):
+            rank = entry.name.removeprefix("rank-")
+            if rank == entry.name or not rank.isdigit():
+                continue
+            with suppress(OSError):
+                beat = heartbeat.decode(Path(entry.path).read_bytes()[: heartbeat.RECORD_BYTES])
+                if beat is not None:
+                    found[int(rank)] = beat
+    return found
