@@ -52,7 +52,7 @@ class NumpyFramework:
 
     def buffer(self, leaf: ArrayLeaf) -> memoryview:
         array = np.ascontiguousarray(leaf.data)
-        return memoryview(array.reshape(-1).view(np.uint8)) if array.nbytes else memoryview(b"")
+        return array.reshape(-1).view(np.uint8).data if array.nbytes else memoryview(b"")
 
     def from_buffer(self, spec: ArraySpec, tag: dict[str, Json], data: memoryview) -> object:
         dtype = _plain_dtype(tag["dtype"]) if "dtype" in tag else np.dtype(TO_NUMPY[spec.dtype])
@@ -120,7 +120,9 @@ class BitGenerator:
     def mismatches(self, tree: Any) -> list[str]:
         here = self._source.state["bit_generator"]
         saved = tree.get("bit_generator") if isinstance(tree, dict) else None
-        return [] if here == saved else [f"is a {here} generator here, but {saved or 'something else'} in the checkpoint"]
+        return (
+            [] if here == saved else [f"is a {here} generator here, but {saved or 'something else'} in the checkpoint"]
+        )
 
     def restore(self, tree: Any) -> None:
         self._source.state = tree

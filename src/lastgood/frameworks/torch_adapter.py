@@ -2,6 +2,7 @@
 whatever device the program's own objects are on."""
 
 import math
+from collections import OrderedDict
 from typing import Any
 
 import torch
@@ -44,7 +45,9 @@ class TorchFramework:
         if type(value) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
             raise ValueError(f"a {type(value).__qualname__} (a subclass of Tensor)")
         if value.layout is not torch.strided or value.is_quantized or value.is_meta:
-            raise ValueError(f"a tensor that is {'quantized' if value.is_quantized else value.layout}, on {value.device}")
+            raise ValueError(
+                f"a tensor that is {'quantized' if value.is_quantized else value.layout}, on {value.device}"
+            )
         # A lazily negated or conjugated view does not hold its own values.
         tensor = value.detach().resolve_conj().resolve_neg()
         identity = (str(tensor.device), tensor.data_ptr(), tensor.stride()) if tensor.numel() else (id(value),)
@@ -148,6 +151,13 @@ class Module(WithStateDict):
             if value.shape != saved.shape or value.dtype != saved.dtype:
                 lines.append(f".{name} is {_describe(value)} here, but {_describe(saved)} in the checkpoint")
         return lines
+
+    def restore(self, tree: Any) -> None:
+        state = OrderedDict(tree)
+        # Version numbers of the module classes travel as an attribute of the mapping; without them some
+        # modules would take what they load for a format of long ago.
+        state._metadata = getattr(self._module.state_dict(), "_metadata", OrderedDict())  # type: ignore[attr-defined]
+        super().restore(state)
 
 
 class Optimizer(WithStateDict):

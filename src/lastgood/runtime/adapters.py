@@ -15,7 +15,9 @@ def used_frameworks() -> list[Framework]:
     """The frameworks that are imported in this process, NumPy always among them."""
     importlib.import_module("numpy")
     return [
-        cast(Framework, importlib.import_module(module).FRAMEWORK) for name, module in _MODULES.items() if name in sys.modules
+        cast(Framework, importlib.import_module(module).FRAMEWORK)
+        for name, module in _MODULES.items()
+        if name in sys.modules
     ]
 
 

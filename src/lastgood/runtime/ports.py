@@ -51,18 +51,22 @@ class Ranks(Protocol):
     rank: int
     world_size: int
 
-    def vote(self, flags: list[int]) -> list[int]:
-        """Give this rank's flags for this safe point; get, for each flag, the maximum over all ranks *at
-        the previous safe point*. So nobody waits: by the next safe point the answer is there."""
+    def propose(self, flags: list[int]) -> None:
+        """Give this rank's flags for the next safe point. Returns at once."""
 
-    def settle(self) -> list[int]:
-        """The outcome of the last vote, for a caller that cannot wait for the next safe point."""
+    def agreed(self) -> list[int] | None:
+        """For each flag the maximum over all ranks of what they proposed last; empty before the first
+        proposal. Since every rank proposed at its previous safe point, the answer is usually there and
+        nobody waits. None from a single rank, which need not agree with anybody."""
 
     def maximum(self, values: list[int]) -> list[int]:
         """Element-wise maximum over all ranks. Every rank must call."""
 
     def equal(self, values: list[int]) -> list[bool]:
         """For each element whether it is the same on all ranks. Every rank must call, with equal lengths."""
+
+    def close(self) -> None:
+        """Finish what is under way. Nothing may be called after."""
 
     def tell(self, text: str | None) -> str:
         """Rank 0's text, on every rank. Every rank must call; only rank 0's argument counts."""
@@ -74,16 +78,11 @@ class OneRank:
     rank = 0
     world_size = 1
 
-    def __init__(self) -> None:
-        self._last: list[int] = []
+    def propose(self, flags: list[int]) -> None:
+        pass
 
-    def vote(self, flags: list[int]) -> list[int]:
-        # With nobody to agree with there is nothing to wait for: the answer is this safe point's own.
-        self._last = flags
-        return flags
-
-    def settle(self) -> list[int]:
-        return self._last
+    def agreed(self) -> list[int] | None:
+        return None
 
     def maximum(self, values: list[int]) -> list[int]:
         return values
@@ -93,3 +92,6 @@ class OneRank:
 
     def tell(self, text: str | None) -> str:
         return text or ""
+
+    def close(self) -> None:
+        pass

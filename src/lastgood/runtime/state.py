@@ -7,8 +7,13 @@ from typing import Any
 from lastgood.core.errors import UsageError
 from lastgood.runtime.ports import Framework, Stateful
 
-RESERVED = "lastgood"
-"""Entry of ours beside the user's: step, position in the data, random state, plain values."""
+PROGRESS, VALUES, RANDOM = "lastgood.progress", "lastgood.values", "lastgood.random"
+"""Entries of ours beside the user's: step and position in the data; `run.values`; random state."""
+
+
+def is_reserved(name: str) -> bool:
+    """True for names of entries that are ours."""
+    return name == "lastgood" or name.startswith("lastgood.")
 
 
 def make_entries(state: Mapping[str, object], frameworks: list[Framework]) -> dict[str, Stateful]:
@@ -20,7 +25,7 @@ def make_entries(state: Mapping[str, object], frameworks: list[Framework]) -> di
         )
     entries = {}
     for name, value in state.items():
-        if not isinstance(name, str) or not name or name == RESERVED or name.startswith("$"):
+        if not isinstance(name, str) or not name or is_reserved(name) or name.startswith("$"):
             raise UsageError(f"{name!r} cannot name an entry of the state", remedy="use a text such as 'model'")
         entries[name] = make_entry(name, value, frameworks)
     return entries

@@ -13,7 +13,7 @@ import msgspec
 import xxhash
 
 from lastgood.core import layout
-from lastgood.core.errors import DamagedError
+from lastgood.core.errors import DamagedError, StartRefusedError
 from lastgood.core.sealed import seal, unseal
 from lastgood.store import durable
 from lastgood.store.jobdir import read_document
@@ -75,3 +75,24 @@ class Records:
         assert self.directory is not None
         key = xxhash.xxh3_128_hexdigest(os.fsencode(os.path.realpath(job_path)))
         return self.directory / f"{key}.json"
+
+
+def refuse_vanished(job_path: Path | str, records: Records) -> None:
+    """Raise StartRefusedError if a directory holds no job although one is recorded to have saved there.
+
+    Call it before anything is created: a bogus job in an empty mount point would hide the trouble.
+    """
+    path = Path(job_path).absolute()
+    try:
+        is_there = read_document(path / layout.JOB_FILE) is not None
+    except NotADirectoryError:
+        is_there = False
+    except OSError as error:
+        raise durable.explain(error, "read the job in", path, safe="nothing was changed") from error
+    record = None if is_there else records.read(path)
+    if record is not None:
+        raise StartRefusedError(
+            f"will not start a new job in {path}: a job in it saved step {record.step} before, and is not there now",
+            safe="nothing was changed",
+            remedy="make it visible again (mount, path, backup), or say --fresh if a new start is meant",
+        )

@@ -11,6 +11,7 @@ A crash between any two system calls leaves either no manifest, and so no checkp
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +52,18 @@ class CheckpointWriter:
         entries: dict[str, Any],
         shared: Iterable[str] = (),
     ) -> PartRef:
-        """Write what one rank contributes, durably. Raises StorageError or PermissionDeniedError."""
-        with durable.explained("write a checkpoint to", self.directory, safe="earlier checkpoints are untouched"):
+        """Write what one rank contributes, durably.
+
+        Raises StorageError or PermissionDeniedError, or FencedError if a newer attempt has swept it away.
+        """
+        with self._explained("write a checkpoint to"):
             durable.make_directory(self.directory)
+            if (self.directory / layout.MANIFEST_FILE).exists():
+                raise StorageError(
+                    f"{self.directory} is committed already: a checkpoint is never overwritten",
+                    safe="it is untouched",
+                    remedy="save at a later step",
+                )
             data = self._write_data(rank, arrays)
             part = Part(
                 layout.FORMAT_VERSION,
@@ -81,6 +91,18 @@ class CheckpointWriter:
             new.commit()
         return DataFile(layout.data_file(rank), plan.file_bytes, BLOCK_BYTES, "".join(digests))
 
+    def abandon(self, rank: int) -> None:
+        """Give back what `rank` has written, after a failure. Best effort: what stays is swept later.
+
+        Where the manifest is visible all the same, nothing is taken from under it.
+        """
+        with suppress(OSError):
+            if (self.directory / layout.MANIFEST_FILE).exists():
+                return
+            durable.delete_file(self.directory / layout.part_file(rank))
+            durable.delete_file(self.directory / layout.data_file(rank))
+            durable.delete_directory(self.directory)
+
     def commit(
         self,
         world_size: int,
@@ -98,7 +120,7 @@ class CheckpointWriter:
         becoming visible, if a newer attempt has been claimed.
         """
         now = time.time()
-        with durable.explained("commit a checkpoint in", self.directory, safe="earlier checkpoints are untouched"):
+        with self._explained("commit a checkpoint in"):
             manifest = Manifest(
                 layout.FORMAT_VERSION,
                 self.job.id,
@@ -121,13 +143,33 @@ class CheckpointWriter:
                 # The fence comes after the temporary manifest exists: a newer attempt that sweeps
                 # removes that file first, so a writer that is frozen right here can only fail.
                 check_fence(self.job, self.attempt)
-                new.publish()
+                self._publish(new)
         return manifest
+
+    def _publish(self, manifest: durable.NewFile) -> None:
+        try:
+            manifest.publish()
+        except OSError:
+            # Renamed but not durable, perhaps. The caller is told that it failed: make it so.
+            with suppress(OSError):
+                durable.delete_file(manifest.path)
+            raise
+
+    @contextmanager
+    def _explained(self, what: str) -> Iterator[None]:
+        with durable.explained(what, self.directory, safe="earlier checkpoints are untouched"):
+            try:
+                yield
+            except FileNotFoundError:
+                # A newer attempt sweeps what this one had not committed: then storage is not the cause.
+                check_fence(self.job, self.attempt)
+                raise
 
     def _reference(self, rank: int) -> PartRef:
         name = layout.part_file(rank)
         text = read_document(self.directory / name)
         if text is None:
+            check_fence(self.job, self.attempt)
             raise StorageError(
                 f"{self.directory / name}: the part of rank {rank} is not there",
                 safe="earlier checkpoints are untouched",

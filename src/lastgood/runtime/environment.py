@@ -1,0 +1,74 @@
+"""What a program is told from outside: by the launcher, by torchrun, by the scheduler. Read once."""
+
+import os
+from collections.abc import Mapping
+
+import msgspec
+
+from lastgood.core.errors import UsageError
+from lastgood.core.layout import Env
+from lastgood.core.start import Expectation
+
+_RESTART_COUNTS = ("SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT")
+"""Variables that count restarts from 0. (Slurm sets its own only from the first restart on.)"""
+
+
+class Surroundings(msgspec.Struct, frozen=True):
+    job: str | None = None
+    attempt: int | None = None
+    launch: str = ""
+    launcher_pid: int | None = None
+    heartbeats: str | None = None
+    deadline: float | None = None
+    """End of the allocation in seconds since 1970."""
+    is_fresh_meant: bool = False
+    expect_step: int | None = None
+    restarts: dict[str, int] = {}
+
+    @property
+    def is_launched(self) -> bool:
+        return self.attempt is not None
+
+    def expectations(self) -> list[Expectation]:
+        """Signs that this job has run before."""
+        found = [Expectation(f"{name}={count}") for name, count in self.restarts.items() if count > 0]
+        if self.expect_step is not None:
+            found.insert(0, Expectation("the launcher", self.expect_step))
+        return found
+
+
+def read_surroundings(environment: Mapping[str, str] = os.environ) -> Surroundings:
+    """Raises UsageError for a variable of ours that does not hold what it should."""
+    return Surroundings(
+        job=environment.get(Env.JOB) or None,
+        attempt=_number(environment, Env.ATTEMPT),
+        launch=environment.get(Env.LAUNCH, ""),
+        launcher_pid=_number(environment, Env.LAUNCHER_PID),
+        heartbeats=environment.get(Env.HEARTBEATS) or None,
+        deadline=_deadline(environment),
+        is_fresh_meant=environment.get(Env.FRESH, "") not in ("", "0"),
+        expect_step=_number(environment, Env.EXPECT_STEP),
+        restarts={name: int(v) for name in _RESTART_COUNTS if (v := environment.get(name, "")).isdigit()},
+    )
+
+
+def _number(environment: Mapping[str, str], name: str) -> int | None:
+    text = environment.get(name, "")
+    if not text:
+        return None
+    if not text.isdigit():
+        raise UsageError(f"the environment variable {name} is {text!r}, not a number", remedy=f"unset {name}")
+    return int(text)
+
+
+def _deadline(environment: Mapping[str, str]) -> float | None:
+    # Slurm's own variable serves programs that were started without our launcher.
+    for name in (Env.DEADLINE, "SLURM_JOB_END_TIME"):
+        text = environment.get(name, "")
+        if text:
+            try:
+                return float(text)
+            except ValueError:
+                if name == Env.DEADLINE:
+                    raise UsageError(f"{name} is {text!r}, not a time in seconds since 1970") from None
+    return None

@@ -1,0 +1,196 @@
+"""How an attempt begins: claim it, find the newest checkpoint that is whole, and decide by the contract
+fresh, resumed or refused. Rank 0 looks and tells the others; each rank reads its own data."""
+
+import json
+from collections.abc import Callable, Iterator, Set
+from typing import Any
+
+import msgspec
+
+from lastgood.core import errors, layout, tree
+from lastgood.core.errors import DamagedError, LastgoodError, StartRefusedError
+from lastgood.core.manifest import Manifest
+from lastgood.core.start import Candidate, EarlierAttempt, Expectation, Start, StartKind, decide_start
+from lastgood.core.tensorfile import ArraySpec
+from lastgood.runtime.ports import Framework, Ranks
+from lastgood.store import durable
+from lastgood.store.attempts import attempt_numbers, read_events
+from lastgood.store.catalogue import list_checkpoints, newest_fresh_attempt, set_mark
+from lastgood.store.jobdir import JobDirectory
+from lastgood.store.reader import Checkpoint, open_checkpoint
+
+
+def from_rank_0(ranks: Ranks, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Do something on rank 0 only and give every rank its answer (JSON), or raise its error everywhere."""
+    if ranks.world_size == 1:
+        return work()
+    answer: dict[str, Any] = {}
+    problem: LastgoodError | None = None
+    if ranks.rank == 0:
+        try:
+            answer = {"answer": work()}
+        except LastgoodError as error:
+            problem = error
+            answer = {"error": type(error).__name__, "what": error.what, "safe": error.safe, "remedy": error.remedy}
+    told = json.loads(ranks.tell(json.dumps(answer)))
+    if problem is not None:
+        raise problem
+    if "error" in told:
+        kind: type[LastgoodError] = getattr(errors, told["error"])
+        raise kind(f"rank 0: {told['what']}", safe=told["safe"], remedy=told["remedy"])
+    result: dict[str, Any] = told["answer"]
+    return result
+
+
+class Restored(msgspec.Struct, frozen=True):
+    """A checkpoint's content for this rank, verified and decoded, not yet put into the program."""
+
+    manifest: Manifest
+    entries: dict[str, Any]
+    left_behind: list[str]
+    """Entries that belong to single ranks and were not read, because the number of ranks changed."""
+
+
+class Found(msgspec.Struct, frozen=True):
+    start: Start
+    restored: Restored | None
+    rejected: list[Candidate]
+
+
+class Resumer:
+    """Finds what to resume from, for one attempt."""
+
+    def __init__(self, job: JobDirectory, attempt: int, ranks: Ranks, frameworks: list[Framework]) -> None:
+        self._job = job
+        self._attempt = attempt
+        self._ranks = ranks
+        self._frameworks = {framework.name: framework for framework in frameworks}
+
+    def find(self, expectations: list[Expectation], is_fresh_meant: bool) -> Found:
+        """The start, and the content if it is resumed. Raises StartRefusedError if it must not start."""
+        unusable: list[Candidate] = []
+        restored: Restored | None = None
+        if not is_fresh_meant:
+            for candidate in self._candidates():
+                if candidate.problem:
+                    unusable.append(candidate)
+                    continue
+                restored, problem = self._read(candidate)
+                if not problem:
+                    break
+                unusable.append(Candidate(candidate.name, candidate.step, problem))
+        usable = Candidate(restored.manifest.name, restored.manifest.step) if restored else None
+        told = from_rank_0(
+            self._ranks,
+            lambda: msgspec.to_builtins(decide_start(usable, unusable, self._earlier(), expectations, is_fresh_meant)),
+        )
+        start = msgspec.convert(told, Start)
+        if start.kind is StartKind.REFUSED:
+            raise StartRefusedError(
+                f"will not start the job in {self._job.path} from zero: {start.reason}",
+                safe="nothing was changed"
+                if not unusable
+                else "nothing was deleted; `lastgood verify` says what is damaged",
+                remedy="make the checkpoints visible again (mount, path, backup), or say --fresh if a new start is meant",
+            )
+        return Found(start, restored, unusable)
+
+    def _candidates(self) -> Iterator[Candidate]:
+        """Committed checkpoints, newest first; rank 0 lists them once for all."""
+
+        def listing() -> dict[str, Any]:
+            with durable.explained("list the checkpoints in", self._job.checkpoints, safe="nothing was changed"):
+                listed = [c for c in list_checkpoints(self._job) if c.is_committed and not c.is_set_aside]
+            return {
+                "found": [[c.name, c.step, f"rejected earlier: {c.rejected}" if c.rejected else ""] for c in listed]
+            }
+
+        for name, step, problem in from_rank_0(self._ranks, listing)["found"]:
+            yield Candidate(name, step, problem)
+
+    def _read(self, candidate: Candidate) -> tuple[Restored | None, str]:
+        """The content for this rank, or why no rank can use it. All ranks come to the same answer."""
+        restored, problem, is_damage = None, "", False
+        try:
+            restored = self._decode(open_checkpoint(self._job, candidate.name))
+        except DamagedError as error:
+            problem, is_damage = error.what, True
+        except LastgoodError as error:
+            problem = error.what
+        except OSError as error:
+            # Storage that fails to answer says nothing about the content: no lasting mark for that.
+            problem = f"{candidate.name} cannot be read: {error.strerror or error}"
+        if self._ranks.world_size > 1:
+            flags = [0] * self._ranks.world_size
+            flags[self._ranks.rank] = 2 if is_damage else int(bool(problem))
+            flags = self._ranks.maximum(flags)
+            bad = [rank for rank, flag in enumerate(flags) if flag]
+            is_damage = 2 in flags
+            if bad and not problem:
+                restored, problem = None, f"rank {', '.join(map(str, bad))} cannot use it"
+        if problem and is_damage and self._ranks.rank == 0:
+            self._remember(candidate.name, problem)
+        return (None, problem) if problem else (restored, "")
+
+    def _remember(self, name: str, problem: str) -> None:
+        """Mark a damaged checkpoint, so that the next attempt does not spend its time on it again."""
+        try:
+            set_mark(self._job, name, layout.REJECTED_FILE, problem, self._attempt)
+        except OSError:
+            # A directory that cannot be written to will be refused soon enough, with its own message.
+            return
+
+    def _decode(self, checkpoint: Checkpoint) -> Restored:
+        manifest = checkpoint.manifest
+        if manifest.world_size == self._ranks.world_size:
+            entries = self._entries_of(checkpoint, self._ranks.rank)
+            return Restored(manifest, entries, [])
+        return self._with_other_world_size(checkpoint)
+
+    def _with_other_world_size(self, checkpoint: Checkpoint) -> Restored:
+        """Entries that were the same on all ranks serve any number of ranks; others belong to one rank."""
+        manifest = checkpoint.manifest
+        parts = [checkpoint.part(rank) for rank in range(manifest.world_size)]
+        shared = {name for part in parts for name in part.shared}
+        if manifest.world_size == 1:
+            shared |= set(checkpoint.arrays(0))
+        own = {
+            name
+            for name, skeleton in parts[0].entries.items()
+            if any(part.entries.get(name) != skeleton for part in parts)
+            or not shared.issuperset(tree.array_names(skeleton))
+        }
+        return Restored(manifest, self._entries_of(checkpoint, 0, skip=own), sorted(own))
+
+    def _entries_of(self, checkpoint: Checkpoint, rank: int, skip: Set[str] = frozenset()) -> dict[str, Any]:
+        skeletons = {name: s for name, s in checkpoint.part(rank).entries.items() if name not in skip}
+        wanted = {name for skeleton in skeletons.values() for name in tree.array_names(skeleton)}
+        found: dict[str, tuple[ArraySpec, memoryview]] = {}
+        for other in [rank, *(r for r in range(checkpoint.manifest.world_size) if r != rank)]:
+            missing = wanted - found.keys()
+            here = checkpoint.arrays(other) if other == rank else None
+            names = missing & (here.keys() if here is not None else set(checkpoint.part(other).shared))
+            if names:
+                placed = checkpoint.arrays(other)
+                found |= {name: (placed[name].spec, data) for name, data in checkpoint.read(other, names).items()}
+        if absent := wanted - found.keys():
+            raise DamagedError(f"{checkpoint.name} lacks the array {min(absent)!r}")
+
+        def array(name: str, kind: str, tag: dict[str, Any]) -> object:
+            framework = self._frameworks.get(kind)
+            if framework is None:
+                raise ValueError(f"{name} is a {kind} array, and {kind} is not imported here")
+            return framework.from_buffer(found[name][0], tag, found[name][1])
+
+        return {name: tree.unflatten(s, array, self._frameworks.values()) for name, s in skeletons.items()}
+
+    def _earlier(self) -> list[EarlierAttempt]:
+        """What the journals say of the attempts before this one, since the last intended new start."""
+        with durable.explained("read the attempts in", self._job.attempts, safe="nothing was changed"):
+            first = newest_fresh_attempt(self._job)
+            numbers = [n for n in attempt_numbers(self._job) if first <= n < self._attempt]
+            return [EarlierAttempt(n, self._last_saved(n)) for n in numbers]
+
+    def _last_saved(self, attempt: int) -> int | None:
+        steps = [e.data["step"] for e in read_events(self._job, attempt) if e.kind == "committed" and "step" in e.data]
+        return max(steps, default=None)

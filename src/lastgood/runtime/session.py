@@ -1,0 +1,252 @@
+"""One attempt of the job on this rank: what happens at each safe point, until it finishes or stops."""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, NoReturn
+
+import msgspec
+
+from lastgood.core.errors import EXIT_INTERRUPTED, EXIT_SAVED_RUN_AGAIN, UsageError
+from lastgood.core.schedule import Every
+from lastgood.runtime.environment import Surroundings
+from lastgood.runtime.heartbeats import HeartbeatWriter
+from lastgood.runtime.opening import OpenedJob
+from lastgood.runtime.ports import Ranks
+from lastgood.runtime.resume import Found
+from lastgood.runtime.saver import Failed, Saved, Saver
+from lastgood.runtime.signals import SignalFlags
+from lastgood.runtime.stopping import Agreed, StopWatch
+from lastgood.runtime.talk import ProgressDisplay, describe_start, say
+from lastgood.runtime.values_log import ValuesLog
+from lastgood.store.attempts import Journal
+from lastgood.store.record import Records
+from lastgood.store.sweep import sweep_incomplete
+
+RECORD_S = 60.0
+"""How often the record outside the job's directory is renewed; the first save always renews it."""
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """What every manifest of this attempt says."""
+
+    config: dict[str, Any]
+    fingerprint: dict[str, str]
+
+
+class Session:
+    """Saves, stops and reports at safe points. Knows nothing of loops: it is told which step is done."""
+
+    def __init__(
+        self,
+        opened: OpenedJob,
+        surroundings: Surroundings,
+        ranks: Ranks,
+        saver: Saver,
+        log: ValuesLog,
+        every: Every,
+        facts: Facts,
+        records: Records,
+        internal: Callable[[], Mapping[str, object]],
+    ) -> None:
+        self._opened = opened
+        self._ranks = ranks
+        self._saver = saver
+        self._log = log
+        self._facts = facts
+        self._records = records
+        self._recorded_at = float("-inf")
+        self._internal = internal
+        self._is_leader = ranks.rank == 0
+        self._signals = SignalFlags()
+        self._watch = StopWatch(surroundings, self._signals, every, is_leader=self._is_leader)
+        self._display = ProgressDisplay(is_shown=self._is_leader and not surroundings.is_launched)
+        self.journal = Journal(opened.job, opened.attempt)
+        self.heart = HeartbeatWriter(surroundings.heartbeats, ranks.rank)
+        self.saved_step = 0
+        """Newest step that is committed, or the step that the attempt began from."""
+        self._is_under_way = False
+        self._owner_pid = os.getpid()
+
+    def begin(self, step: int, total: int | None) -> None:
+        """A loop begins at `step`: from here on signals are looked at between steps."""
+        if not self._is_under_way:
+            self._is_under_way = True
+            self._signals.install()
+            self._watch.note_saved()
+        if self._is_leader and total is not None and step < total:
+            self._opened.job.unmark_finished()
+        self.at_safe_point(step, total)
+
+    def start(self, found: Found, notes: list[str], took_s: float) -> None:
+        """The attempt has found where it begins: say so, note it, and clear what dead attempts left."""
+        step = found.start.step
+        self.saved_step = step
+        job = self._opened.job
+        if found.restored is not None:
+            self.heart.last_good_step = step
+            self._display.note_resumed(step, max(0.0, time.time() - found.restored.manifest.created))
+        self.heart.beat(step, "start")
+        if not self._is_leader:
+            return
+        for candidate in found.rejected:
+            self._say(f"rejected {candidate.name}: {candidate.problem}")
+            self.journal.write("rejected", name=candidate.name, problem=candidate.problem)
+        self._say(describe_start(self._opened.attempt, str(job.path), found, took_s))
+        for note in notes:
+            self._say(f"note: {note}")
+        self.journal.write(
+            "started",
+            how=found.start.kind.value,
+            step=step,
+            reason=found.start.reason,
+            rejected=[candidate.name for candidate in found.rejected],
+        )
+        with suppress(OSError):
+            # What cannot be cleared now takes space, nothing else; the next attempt tries again.
+            sweep_incomplete(job, self._opened.attempt)
+
+    def note_step(self) -> None:
+        self._watch.note_step()
+
+    def ask_to_save(self) -> None:
+        self._watch.is_save_asked = True
+
+    def show_life(self, step: int, phase: str) -> None:
+        self.heart.beat(step, phase)
+
+    def at_safe_point(self, step: int, total: int | None, phase: str = "step") -> None:
+        """Between steps, `step` steps are done: save if that is due, stop if that was asked for.
+
+        Raises SystemExit to stop, and what `Saver.save` raises.
+        """
+        self._log.end_step(step)
+        self.heart.total_steps = -1 if total is None else total
+        self.heart.beat(step, phase)
+        self._display.show(step, total)
+        agreed = self._agree(step)
+        if (agreed.stop_cause or agreed.is_save_due) and step != self.saved_step:
+            self.save(step)
+        if agreed.stop_cause:
+            self._leave(step, agreed.stop_cause)
+        if self._ranks.world_size > 1:
+            self._ranks.propose([step, -step, *self._watch.wishes(step, self.saved_step)])
+
+    def _agree(self, step: int) -> Agreed:
+        proposed = self._ranks.agreed()
+        if proposed is None:
+            flags = self._watch.wishes(step, self.saved_step)
+        elif proposed and proposed[0] != -proposed[1]:
+            raise UsageError(
+                f"ranks reached different safe points: one was at step {-proposed[1]} when another was at {proposed[0]}",
+                safe="checkpoints that were committed are whole",
+                remedy="let every rank do the same steps, and call run.safe_point() on all ranks or none",
+            )
+        else:
+            flags = proposed[2:]
+        return self._watch.agree(flags, step, self.saved_step)
+
+    def save(self, step: int) -> None:
+        """Save now. A failure is an event and, if the policy says so, an error."""
+        self.heart.beat(step, "save")
+        self._log.flush()
+        result = self._saver.save(
+            step,
+            self._internal(),
+            metrics=dict(self._log.latest),
+            config=self._facts.config,
+            fingerprint=self._facts.fingerprint,
+        )
+        self._watch.note_saved()
+        if isinstance(result, Failed):
+            self._note_failed(result)
+        else:
+            self._note_saved(result)
+        self.heart.beat(step, "step")
+
+    def _note_saved(self, saved: Saved) -> None:
+        self.saved_step = saved.step
+        self.heart.last_good_step = saved.step
+        self._watch.write_s = self._saver.write_s
+        self._display.note_saved(saved)
+        if not self._is_leader:
+            return
+        self.journal.write(
+            "committed", step=saved.step, name=saved.name, bytes=saved.bytes, write_s=round(saved.took_s, 6)
+        )
+        for verdict in saved.deleted:
+            self.journal.write("deleted", name=verdict.name, reason=verdict.reason)
+        if time.monotonic() - self._recorded_at >= RECORD_S:
+            self._remember()
+
+    def _remember(self) -> None:
+        """Renew the record outside the job's directory. Where that fails, say so once."""
+        job = self._opened.job
+        self._recorded_at = time.monotonic()
+        error = self._records.note_saved(job.path, job.id, self.saved_step)
+        if error is not None:
+            self._say(f"note: cannot remember outside the job's directory that it saved: {error}")
+            self._recorded_at = float("inf")
+
+    def _note_failed(self, failed: Failed) -> None:
+        self.journal.write("save_failed", step=failed.step, rank=self._ranks.rank, error=failed.error.what)
+        self._say(f"SAVE FAILED at step {failed.step}; carrying on from the last good one, step {self.saved_step}")
+        self._say(str(failed.error), everywhere=True)
+
+    def _leave(self, step: int, cause: str) -> NoReturn:
+        if self._is_leader:
+            self.journal.write("stopping", cause=cause, step=step, saved_step=self.saved_step)
+        kept = f"saved step {step}" if step == self.saved_step else f"the last good step is {self.saved_step}"
+        self._say(f"stopped after step {step} ({cause}); {kept}; run again to continue")
+        self.close()
+        raise SystemExit(EXIT_INTERRUPTED if cause == "SIGINT" else EXIT_SAVED_RUN_AGAIN)
+
+    def finish(self, step: int) -> None:
+        """All steps are done: save the last one and leave the marker that ends a chain of segments."""
+        self._log.end_step(step)
+        self._log.flush()
+        if step != self.saved_step:
+            self.save(step)
+        if self._is_leader:
+            if step == self.saved_step:
+                self._opened.job.mark_finished(step, self._opened.attempt)
+                self._remember()
+            self.journal.write("finished", step=step)
+            self._display.clear()
+        self.heart.beat(step, "finished")
+        self.pause()
+
+    def pause(self) -> None:
+        """No loop is under way: give the signals back, because nobody looks at their flags now."""
+        self._is_under_way = False
+        self._signals.restore()
+
+    def describe_exception(self, error: BaseException, step: int) -> str:
+        self._display.clear()
+        self.journal.write(
+            "exception", type=type(error).__name__, text=str(error)[:500], step=step, rank=self._ranks.rank
+        )
+        return (
+            f"the program raised {type(error).__name__} after step {step}; "
+            f"the last good step is {self.saved_step}; run again to continue from there"
+        )
+
+    def close(self) -> None:
+        """Release everything that this process holds of the job. Calling it twice is fine."""
+        if os.getpid() != self._owner_pid:
+            # A worker that was forked from us holds copies only.
+            return
+        self._display.clear()
+        self._log.flush()
+        self._log.close()
+        self.pause()
+        self.heart.close()
+        self.journal.close()
+        if self._opened.lock is not None:
+            self._opened.lock.close()
+
+    def _say(self, text: str, *, everywhere: bool = False) -> None:
+        if self._is_leader or everywhere:
+            self._display.clear()
+            say(text)

@@ -1,0 +1,84 @@
+"""What a run says to the person who reads its output. Standard error, one prefix, rank 0 only."""
+
+import sys
+import time
+
+from lastgood.core.progress import progress_line
+from lastgood.core.start import StartKind
+from lastgood.core.units import byte_size, duration
+from lastgood.runtime.resume import Found
+from lastgood.runtime.saver import Saved
+
+PLAIN_LINE_S = 60.0
+"""How often a progress line appears where there is no terminal."""
+
+
+def say(text: str) -> None:
+    """One message. A closed standard error must not end the job."""
+    try:
+        sys.stderr.write(f"lastgood: {text}\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        return
+
+
+def describe_start(attempt: int, path: str, found: Found, took_s: float) -> str:
+    """What a start found, in one line.
+
+    It names which of fresh and resumed it is, from where, how large and how old, and why.
+    """
+    start = found.start
+    if start.kind is StartKind.FRESH or found.restored is None:
+        return f"attempt {attempt} of {path} starts from zero: {start.reason}"
+    manifest = found.restored.manifest
+    age = duration(max(0.0, time.time() - manifest.created))
+    return (
+        f"attempt {attempt} of {path} resumed from step {start.step} ({manifest.name}, {byte_size(manifest.bytes)}, "
+        f"saved {age} ago, verified and read in {duration(took_s)})"
+    )
+
+
+class ProgressDisplay:
+    """A line that is rewritten on a terminal, or a plain one every minute elsewhere; nothing when a
+    launcher shows it already."""
+
+    def __init__(self, *, is_shown: bool) -> None:
+        self._is_shown = is_shown
+        self._is_terminal = is_shown and sys.stderr is not None and sys.stderr.isatty()
+        self._shown_at = time.monotonic()
+        self._first: tuple[float, int] | None = None
+        self._saved: tuple[int, float] | None = None
+        self._width = 0
+
+    def note_saved(self, saved: Saved) -> None:
+        self._saved = (saved.step, time.monotonic())
+
+    def note_resumed(self, step: int, age_s: float) -> None:
+        self._saved = (step, time.monotonic() - age_s)
+
+    def show(self, step: int, total: int | None) -> None:
+        if not self._is_shown:
+            return
+        now = time.monotonic()
+        if self._first is None:
+            self._first = (now, step)
+        if now - self._shown_at < (0.2 if self._is_terminal else PLAIN_LINE_S):
+            return
+        self._shown_at = now
+        began, first = self._first
+        rate = (step - first) / (now - began) if step > first else None
+        good, age = (self._saved[0], now - self._saved[1]) if self._saved else (None, None)
+        line = progress_line(step, total, rate, good, age, 79)
+        if self._is_terminal:
+            sys.stderr.write("\r" + line.ljust(self._width))
+            sys.stderr.flush()
+            self._width = len(line)
+        else:
+            say(line)
+
+    def clear(self) -> None:
+        """Remove the line, so that what follows starts on an empty one."""
+        if self._is_terminal and self._width:
+            sys.stderr.write("\r" + " " * self._width + "\r")
+            sys.stderr.flush()
+            self._width = 0
