@@ -1,5 +1,7 @@
 """Running commands in this process, and decoding what they print."""
 
+import errno
+import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -38,3 +40,19 @@ def lastgood(capsys: pytest.CaptureFixture[str]) -> Lastgood:
         return Said(code, out, err)
 
     return run
+
+
+@pytest.fixture
+def fail_to_read(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """`fail_to_read(part_of_a_path)`: opening such files answers with an input/output error."""
+    real = os.open
+
+    def fail(part: str) -> None:
+        def failing(path: Any, *rest: Any, **named: Any) -> int:
+            if part in os.fspath(path) and not os.path.isdir(path):
+                raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+            return real(path, *rest, **named)
+
+        monkeypatch.setattr(os, "open", failing)
+
+    return fail

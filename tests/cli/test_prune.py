@@ -138,12 +138,10 @@ def test_wrong_options_touch_nothing(lastgood, job, save_step, options):
     assert steps(job) == [1, 2]
 
 
-def test_nothing_is_deleted_while_a_manifest_cannot_be_read(lastgood, job, save_step):
+def test_nothing_is_deleted_while_a_manifest_cannot_be_read(lastgood, job, save_step, fail_to_read):
     for step in (1, 2, 3):
         save_step(step)
-    manifest = job.checkpoints / layout.checkpoint_name(3, 1) / layout.MANIFEST_FILE
-    manifest.unlink()
-    manifest.mkdir()
+    fail_to_read(layout.checkpoint_name(3, 1))
     said = lastgood("prune", job.path, "--keep-last", 1)
     assert said.code == 74
     assert "nothing was deleted" in said.err
