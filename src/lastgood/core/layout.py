@@ -39,6 +39,7 @@ MAX_STEP = 10**STEP_DIGITS - 1
 _CHECKPOINT = re.compile(r"(\d{12})-(\d{4,9})\Z")
 _ATTEMPT = re.compile(r"(\d{4,9})\.json\Z")
 _PART = re.compile(r"rank-(\d{5,9})\.(json|safetensors)\Z")
+_CLAIM = re.compile(r"(job|\d{4,9})\.json\.[0-9a-f]{16}\.part\Z")
 
 
 def checkpoint_name(step: int, attempt: int) -> str:
@@ -91,6 +92,16 @@ def is_part_of_checkpoint(name: str) -> bool:
     """True for the names that we write into a checkpoint's directory; nothing else there is ours to delete."""
     name = name.removesuffix(TEMPORARY_SUFFIX)
     return name in (MANIFEST_FILE, REJECTED_FILE, PINNED_FILE) or _PART.match(name) is not None
+
+
+def is_left_by_start(name: str, newest_attempt: int) -> bool:
+    """True for a temporary file with which nobody can win any more, once `newest_attempt` is claimed.
+
+    >>> is_left_by_start("0003.json.00112233aabbccdd.part", 3), is_left_by_start("0003.json", 3)
+    (True, False)
+    """
+    match = _CLAIM.match(name)
+    return match is not None and (match[1] == "job" or int(match[1]) <= newest_attempt)
 
 
 class Env:

@@ -17,6 +17,9 @@ MAX_DOCUMENT_BYTES = 256 * 2**20
 
 MAX_RANKS = 1_000_000
 
+MAX_BLOCK_BYTES = 64 * 2**20
+"""Largest piece of a file with a checksum of its own: a reader holds one in memory."""
+
 
 class Job(msgspec.Struct, frozen=True):
     """job.json: the identity of a job. `created` is in seconds since 1970."""
@@ -167,7 +170,7 @@ def check_part(part: Part, manifest: Manifest, rank: int) -> None:
         raise DamagedError(f"{name} names the file {data.file!r}; only {layout.data_file(rank)} is allowed")
     if data.bytes != manifest.parts[rank].data_bytes or data.bytes < 10:
         raise DamagedError(f"{name} and the manifest disagree on the size of {data.file}")
-    if not 4096 <= data.block_bytes <= 2**30:
+    if not 4096 <= data.block_bytes <= MAX_BLOCK_BYTES:
         raise DamagedError(f"{name} states blocks of {data.block_bytes} bytes")
     blocks = -(-data.bytes // data.block_bytes)
     if len(data.xxh3) != 16 * blocks:

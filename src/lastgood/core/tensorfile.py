@@ -8,7 +8,8 @@ We pad the header so that the arrays begin at a multiple of ALIGNMENT, and order
 element size, so that every array is aligned for its type without a hole.
 """
 
-from typing import NamedTuple
+import json
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -18,6 +19,10 @@ from lastgood.core.errors import DamagedError
 ALIGNMENT = 4096
 MAX_HEADER_BYTES = 100_000_000
 """The limit of the safetensors library itself."""
+
+_MAX_DIMENSIONS = 64
+_MAX_EXTENT = 2**63 - 1
+"""As NumPy and PyTorch have them."""
 
 
 class ArraySpec(NamedTuple):
@@ -50,15 +55,15 @@ class _Entry(msgspec.Struct, forbid_unknown_fields=True):
     data_offsets: tuple[int, int]
 
 
-def plan(specs: list[ArraySpec]) -> Layout:
-    """Where each array will lie, and the header that says so.
+def plan(specs: list[ArraySpec], metadata: dict[str, str] | None = None) -> Layout:
+    """Where each array will lie, and the header that says so; `metadata` goes into the header as it is.
 
     >>> layout = plan([ArraySpec("w", "F32", (2, 3)), ArraySpec("n", "I64", ())])
     >>> [(a.spec.name, a.begin, a.end) for a in layout.arrays], layout.file_bytes
     ([('n', 4096, 4104), ('w', 4104, 4128)], 4128)
     """
     ordered = sorted(specs, key=lambda spec: (-SIZES[spec.dtype], spec.name))
-    entries: dict[str, object] = {}
+    entries: dict[str, object] = {"__metadata__": metadata} if metadata else {}
     ends: list[tuple[ArraySpec, int, int]] = []
     end = 0
     for spec in ordered:
@@ -80,37 +85,55 @@ def parse(header: bytes, file_bytes: int, name: str) -> list[Placed]:
 
     `header` is the beginning of the file, at least up to the end of the JSON. Raises DamagedError for
     anything that a reader could trip over: overlaps, holes, offsets outside the file, sizes that
-    contradict shape and type, unknown types.
+    contradict shape and type, unknown types, one name twice.
     """
     start = header_bytes(header, file_bytes, name)
     try:
         text = msgspec.json.decode(header[8:start], type=dict[str, dict[str, object]])
         text.pop("__metadata__", None)
         entries = msgspec.convert(text, type=dict[str, _Entry])
+        json.loads(header[8:start], object_pairs_hook=_refuse_duplicates)
+    except DamagedError as error:
+        raise DamagedError(f"{name}: {error.what}") from error
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
         raise DamagedError(f"{name}: the header is not a table of arrays: {error}") from error
     placed = []
     for array, entry in entries.items():
         begin, end = entry.data_offsets
         if entry.dtype not in SIZES:
-            raise DamagedError(f"{name}: array {array!r} has unknown type {entry.dtype!r}")
-        if any(extent < 0 for extent in entry.shape):
-            raise DamagedError(f"{name}: array {array!r} has a negative extent")
+            raise DamagedError(f"{name}: array {_short(array)} has unknown type {_short(entry.dtype)}")
+        if len(entry.shape) > _MAX_DIMENSIONS or any(not 0 <= extent <= _MAX_EXTENT for extent in entry.shape):
+            raise DamagedError(f"{name}: array {_short(array)} has a shape that no array can have")
+        if not 0 <= begin <= end <= file_bytes - start:
+            raise DamagedError(f"{name}: array {_short(array)} lies outside the file")
         spec = ArraySpec(array, entry.dtype, tuple(entry.shape))
         if end - begin != spec.nbytes:
-            raise DamagedError(f"{name}: array {array!r} occupies {end - begin} bytes but its shape says {spec.nbytes}")
+            raise DamagedError(
+                f"{name}: array {_short(array)} occupies {end - begin} bytes but its shape says {spec.nbytes}"
+            )
         placed.append(Placed(spec, start + begin, start + end))
     placed.sort(key=lambda item: (item.begin, item.end))
     at = start
     for item in placed:
         if item.begin != at:
             raise DamagedError(
-                f"{name}: array {item.spec.name!r} begins at byte {item.begin}, not at {at} where the one before ends"
+                f"{name}: array {_short(item.spec.name)} begins at byte {item.begin}, not at {at} where the one before ends"
             )
         at = item.end
     if at != file_bytes:
         raise DamagedError(f"{name}: arrays end at byte {at}, the file at {file_bytes}")
     return placed
+
+
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> None:
+    # Readers differ in which of the two they take.
+    if len({key for key, _ in pairs}) < len(pairs):
+        raise DamagedError("the header has one name twice")
+
+
+def _short(text: str) -> str:
+    """A name from a file as messages show it: quoted, and never longer than a line."""
+    return repr(text) if len(text) <= 100 else f"{text[:100]!r}..."
 
 
 def header_bytes(prefix: bytes, file_bytes: int, name: str) -> int:

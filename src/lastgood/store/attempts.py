@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from lastgood.core import events, layout
-from lastgood.core.errors import FencedError, StorageError
+from lastgood.core.errors import DamagedError, FencedError, StorageError
 from lastgood.core.manifest import Attempt
 from lastgood.core.sealed import seal, unseal
 from lastgood.store import durable
@@ -38,19 +38,19 @@ def claim_attempt(
                 fresh,
                 restarts or {},
             )
-            unique = f"{socket.gethostname()[:64]}-{os.getpid()}"
-            if durable.create_file(job.attempts / layout.attempt_file(number), seal(attempt), unique):
+            if durable.create_file(job.attempts / layout.attempt_file(number), seal(attempt)):
                 return attempt
             number += 1
     raise StorageError(f"{job.attempts} is full of attempts")
 
 
 def read_attempt(job: JobDirectory, number: int) -> Attempt | None:
-    """The record of an attempt; None if there is none."""
+    """The record of an attempt; None if there is none, also if its number was claimed and the record never
+    arrived (on a file system without hard links, when the claimer was killed in between)."""
     name = layout.attempt_file(number)
     with durable.explained("read", job.attempts / name):
         data = read_document(job.attempts / name)
-    return None if data is None else unseal(data, Attempt, f"{layout.ATTEMPTS_DIR}/{name}")
+    return unseal(data, Attempt, f"{layout.ATTEMPTS_DIR}/{name}") if data else None
 
 
 def check_fence(job: JobDirectory, attempt: int) -> None:
@@ -88,6 +88,10 @@ class Journal:
 
 
 def read_events(job: JobDirectory, number: int) -> list[events.Event]:
-    """What is known of an attempt; empty if its journal is missing. Raises OSError if it cannot be read."""
-    data = read_document(job.attempts / layout.events_file(number))
+    """What is known of an attempt; empty if its journal is missing or is no file. Raises OSError if it
+    cannot be read."""
+    try:
+        data = read_document(job.attempts / layout.events_file(number))
+    except DamagedError:
+        return []
     return events.decode_lines(data or b"")

@@ -1,13 +1,14 @@
 """What checkpoints a job has, and what has been decided about each. The directory is the truth:
 there is no pointer to a latest one that could be wrong."""
 
+import errno
 import os
 import time
 
 import msgspec
 
 from lastgood.core import layout
-from lastgood.core.errors import DamagedError
+from lastgood.core.errors import DamagedError, FormatVersionError, NoSuchJobError
 from lastgood.core.manifest import Mark
 from lastgood.core.retention import Known
 from lastgood.core.sealed import seal, unseal
@@ -30,6 +31,8 @@ class Listed(msgspec.Struct, frozen=True):
     """Why it is pinned; empty if it is not."""
     is_set_aside: bool = False
     """A later attempt meant a new start."""
+    is_link: bool = False
+    """Not a directory but a link to one: never read from, written to, or deleted through."""
 
     @property
     def age_key(self) -> tuple[int, int]:
@@ -45,7 +48,11 @@ def list_checkpoints(job: JobDirectory) -> list[Listed]:
         parsed = layout.parse_checkpoint_name(name)
         if parsed is None:
             continue
-        names = set(os.listdir(job.checkpoints / name))
+        try:
+            names = set(os.listdir(job.checkpoints / name))
+        except (FileNotFoundError, NotADirectoryError):
+            # Deleted this very moment, or a file that only has such a name: in both cases no checkpoint.
+            continue
         found.append(
             Listed(
                 name,
@@ -54,6 +61,7 @@ def list_checkpoints(job: JobDirectory) -> list[Listed]:
                 _mark(job, name, layout.REJECTED_FILE) if layout.REJECTED_FILE in names else "",
                 _mark(job, name, layout.PINNED_FILE) if layout.PINNED_FILE in names else "",
                 parsed[1] < fresh_from,
+                os.path.islink(job.checkpoints / name),
             )
         )
     return sorted(found, key=lambda c: c.age_key, reverse=True)
@@ -81,7 +89,9 @@ def _mark(job: JobDirectory, name: str, mark: str) -> str:
 
 
 def set_mark(job: JobDirectory, name: str, mark: str, reason: str, attempt: int = 0) -> None:
-    """Write rejected.json or pinned.json into a checkpoint's directory."""
+    """Write rejected.json or pinned.json into a checkpoint's directory. Raises OSError if that is not possible."""
+    if os.path.islink(job.checkpoints / name):
+        raise OSError(errno.ELOOP, "it is a link, and what it leads to is not ours to change")
     document = Mark(layout.FORMAT_VERSION, reason, time.time(), attempt)
     durable.write_file(job.checkpoints / name / mark, seal(document))
 
@@ -91,11 +101,12 @@ def clear_mark(job: JobDirectory, name: str, mark: str) -> None:
 
 
 def known(job: JobDirectory, listed: Listed) -> Known | None:
-    """What retention needs to know of a committed checkpoint; None if its manifest cannot be read now."""
+    """What retention needs to know of a committed checkpoint; None if its manifest cannot be read now, or
+    not by this version."""
     try:
         metrics = open_checkpoint(job, listed.name).manifest.metrics
     except DamagedError:
         return Known(listed.name, listed.step, listed.attempt, {}, is_rejected=True, is_pinned=bool(listed.pinned))
-    except OSError:
+    except (OSError, FormatVersionError, NoSuchJobError):
         return None
     return Known(listed.name, listed.step, listed.attempt, metrics, bool(listed.rejected), bool(listed.pinned))

@@ -7,11 +7,12 @@ acknowledged; no program can see that.
 
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from lastgood.core.errors import LastgoodError, PermissionDeniedError, StorageError
+from lastgood.core.errors import DamagedError, LastgoodError, PermissionDeniedError, StorageError
 from lastgood.core.layout import TEMPORARY_SUFFIX
 
 _REMEDIES = {
@@ -77,6 +78,13 @@ def make_directory(path: Path) -> None:
         if at == at.parent:
             break
         at = at.parent
+    # The deepest one that exists may come from a process that died before it could flush the name.
+    # Directories above it that are not ours to open were there long before us.
+    try:
+        flush_directory(at.parent)
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
     for directory in reversed(missing):
         try:
             directory.mkdir()
@@ -91,15 +99,17 @@ class NewFile:
     """A file that appears under its name only when it is whole and flushed.
 
     Until `publish`, its content is in `<name>.part` beside it, which never counts and is swept later.
-    Use as a context manager: leaving it before removes the temporary file.
+    Where several processes may make the same file, each gives a `token` of its own, which keeps their
+    temporary files apart. Use as a context manager: leaving it before removes the temporary file.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, token: str = "") -> None:
         self.path = path
-        self._part = path.with_name(path.name + TEMPORARY_SUFFIX)
+        self._part = path.with_name(path.name + (f".{token}" if token else "") + TEMPORARY_SUFFIX)
         # Left by a process that died here before: nobody else writes to this path.
         self._fd = os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         self._is_open = True
+        self._has_part = True
 
     def fileno(self) -> int:
         return self._fd
@@ -117,6 +127,7 @@ class NewFile:
         """Give the flushed file its name (replacing an older file of it) and make the name durable."""
         self._close()
         os.replace(self._part, self.path)
+        self._has_part = False
         flush_directory(self.path.parent)
 
     def commit(self) -> None:
@@ -127,23 +138,36 @@ class NewFile:
     def commit_exclusively(self) -> bool:
         """As `commit`, but never replaces: False if the name is taken. Only one of many callers gets True.
 
-        A hard link is atomic and fails on an existing name, also on NFS; where the file system has no
-        links, the name is claimed by an exclusive create first, which has the same winner.
+        A hard link is atomic and fails on an existing name, also on NFS. Where the file system has no
+        links, the name is claimed by an exclusive create first, which has one winner too; but then the
+        file is empty for a moment, and stays so if the winner dies in it. Readers must know that.
         """
         self.flush()
         try:
             os.link(self._part, self.path)
         except FileExistsError:
             return False
+        except FileNotFoundError:
+            # Swept by somebody who knew that the name is taken.
+            if os.path.lexists(self.path):
+                return False
+            raise
         except OSError as error:
             if error.errno not in (errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK):
                 raise
-            try:
-                os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC))
-            except FileExistsError:
-                return False
-            os.replace(self._part, self.path)
+            return self._claim_and_replace()
         flush_directory(self.path.parent)
+        return True
+
+    def _claim_and_replace(self) -> bool:
+        try:
+            os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
+        except FileExistsError:
+            return False
+        if os.stat(self.path).st_size:
+            # We were away so long that somebody took the empty file for a dead process's.
+            return False
+        self.publish()
         return True
 
     def _close(self) -> None:
@@ -156,8 +180,9 @@ class NewFile:
 
     def __exit__(self, *exc: object) -> None:
         self._close()
-        with suppress(OSError):
-            self._part.unlink(missing_ok=True)
+        if self._has_part:
+            with suppress(OSError):
+                self._part.unlink(missing_ok=True)
 
 
 def write_file(path: Path, data: bytes) -> None:
@@ -167,15 +192,51 @@ def write_file(path: Path, data: bytes) -> None:
         new.commit()
 
 
-def create_file(path: Path, data: bytes, unique: str) -> bool:
-    """Create a small file durably unless the name is taken; False if it is.
-
-    `unique` keeps the temporary files of several callers apart.
-    """
-    with NewFile(path.with_name(f"{path.name}.{unique}")) as new:
-        new.path = path
+def create_file(path: Path, data: bytes) -> bool:
+    """Create a small file durably unless the name is taken; False if it is."""
+    # Neither process ids nor host names tell callers apart: in containers all may be process 1.
+    with NewFile(path, os.urandom(8).hex()) as new:
         new.write(data)
         return new.commit_exclusively()
+
+
+class NewDirectory:
+    """A directory that other code fills, and that appears under its name only when all in it is flushed.
+
+    `staging` is where to write. Use as a context manager: leaving it without `publish` removes it.
+    """
+
+    def __init__(self, path: Path, unique: str) -> None:
+        self.path = path
+        self.staging = path.with_name(f"{path.name}.{unique}{TEMPORARY_SUFFIX}")
+        self._remove()
+        self.staging.mkdir()
+
+    def publish(self) -> None:
+        """Make all that is in it durable and give it its name. Raises OSError if the name is taken by a
+        file or by a directory that is not empty."""
+        for directory, _, files in os.walk(self.staging):
+            for name in files:
+                fd = os.open(Path(directory, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                try:
+                    os.fsync(fd)
+                finally:
+                    os.close(fd)
+            flush_directory(Path(directory))
+        self.staging.rename(self.path)
+        flush_directory(self.path.parent)
+
+    def __enter__(self) -> "NewDirectory":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._remove()
+
+    def _remove(self) -> None:
+        # Imported here: every job and launcher loads this module, and few ever make such a directory.
+        import shutil
+
+        shutil.rmtree(self.staging, ignore_errors=True)
 
 
 class AppendFile:
@@ -186,9 +247,17 @@ class AppendFile:
 
     def __init__(self, path: Path) -> None:
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        self._is_torn = False
 
     def append(self, data: bytes) -> None:
-        os.write(self._fd, data)
+        """Append one line. Raises OSError if it was not, or not wholly, written."""
+        if self._is_torn:
+            # The end of the line before did not fit: what follows must not be lost with it.
+            data = b"\n" + data
+        count = os.write(self._fd, data)
+        self._is_torn = count < len(data)
+        if self._is_torn:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def flush(self) -> None:
         os.fsync(self._fd)
@@ -198,8 +267,9 @@ class AppendFile:
 
 
 def delete_file(path: Path) -> None:
-    """Remove a file; one that is gone already is fine."""
-    path.unlink(missing_ok=True)
+    """Remove a file; one that is gone already is fine. A directory of that name is not ours, and stays."""
+    with suppress(IsADirectoryError):
+        path.unlink(missing_ok=True)
 
 
 def delete_directory(path: Path) -> None:
@@ -214,15 +284,44 @@ def delete_directory(path: Path) -> None:
 
 
 def read_file(path: Path, limit_bytes: int) -> bytes:
-    """The content of a small regular file of ours; never follows a link, never reads more than the limit."""
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    """The content of a small file of ours.
+
+    Raises DamagedError for what cannot be one (see `open_regular`, or larger than the limit), and
+    OSError if it cannot be read.
+    """
+    fd = open_regular(path)
     try:
         size = os.fstat(fd).st_size
         if size > limit_bytes:
-            raise OSError(errno.EFBIG, f"{size} bytes are more than such a file can have")
+            raise DamagedError(f"{_short(path)} has {size} bytes, more than it can have")
         pieces = []
-        while piece := os.read(fd, 1 << 20):
+        while size > 0 and (piece := os.read(fd, min(size, 1 << 20))):
             pieces.append(piece)
+            size -= len(piece)
         return b"".join(pieces)
     finally:
         os.close(fd)
+
+
+def open_regular(path: Path) -> int:
+    """A descriptor for reading a file of ours. Never follows a link and never waits for a pipe.
+
+    Raises DamagedError if the name belongs to a link, a directory or anything else that is no file.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise DamagedError(f"{_short(path)} is a link, which is not allowed") from error
+        if error.errno == errno.ENXIO:
+            raise DamagedError(f"{_short(path)} is not a file") from error
+        raise
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise DamagedError(f"{_short(path)} is not a file")
+    return fd
+
+
+def _short(path: Path) -> str:
+    """A file by its name and its directory's, as messages about checkpoints have it."""
+    return f"{path.parent.name}/{path.name}"

@@ -1,9 +1,11 @@
 """A job's directory: opening it, creating it, and saying clearly why either is not possible."""
 
 import errno
+import fcntl
 import os
 import time
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 from lastgood.core import layout
@@ -81,11 +83,15 @@ def create_job(path: Path | str) -> JobDirectory:
         data = read_document(path / layout.JOB_FILE)
         if data is None:
             _refuse_headless_job(path)
-            job = Job(layout.FORMAT_VERSION, uuid.uuid4().hex[:16], time.time())
-            durable.create_file(path / layout.JOB_FILE, seal(job), f"{os.getpid()}")
+            durable.create_file(path / layout.JOB_FILE, seal(_new_job()))
             data = read_document(path / layout.JOB_FILE)
             if data is None:
                 raise StorageError(f"{path / layout.JOB_FILE} vanished as soon as it was written")
+        else:
+            # Who made it may have died before it could flush the name.
+            durable.flush_directory(path)
+        if not data:
+            data = _await_content(path)
     except OSError as error:
         if error.errno in (errno.ENOTDIR, errno.EEXIST):
             raise StorageError(
@@ -95,6 +101,42 @@ def create_job(path: Path | str) -> JobDirectory:
             ) from error
         raise durable.explain(error, "create the job in", path, safe="nothing was lost") from error
     return JobDirectory(path, _parse_job(data, path))
+
+
+_CONTENT_LIMIT_S = 2.0
+"""How long the content of job.json may come after its name, on a file system without hard links."""
+
+
+def _await_content(path: Path) -> bytes:
+    """What is in a job.json that was empty: somebody is writing it just now, or was killed doing so.
+
+    In the second case, which only an unused directory can be in, the job is made here. A creator that
+    slept through all of it finds the file no longer empty and leaves it alone.
+    """
+    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        limit = time.monotonic() + _CONTENT_LIMIT_S
+        while not (data := read_document(path / layout.JOB_FILE) or b"") and time.monotonic() < limit:
+            time.sleep(0.01)
+        if data or _is_used(path):
+            return data
+        # Of several that waited, one makes the job. Where there are no locks, the last one does.
+        with suppress(OSError):
+            fcntl.flock(directory, fcntl.LOCK_EX)
+        if not (data := read_document(path / layout.JOB_FILE) or b""):
+            data = seal(_new_job())
+            durable.write_file(path / layout.JOB_FILE, data)
+        return data
+    finally:
+        os.close(directory)
+
+
+def _is_used(path: Path) -> bool:
+    return any(os.listdir(path / name) for name in (layout.ATTEMPTS_DIR, layout.CHECKPOINTS_DIR))
+
+
+def _new_job() -> Job:
+    return Job(layout.FORMAT_VERSION, uuid.uuid4().hex[:16], time.time())
 
 
 def _refuse_headless_job(path: Path) -> None:
@@ -125,7 +167,10 @@ def _parse_job(data: bytes, path: Path) -> Job:
 
 
 def read_document(path: Path) -> bytes | None:
-    """The bytes of a document, None only if the name truly does not exist; other errors are raised."""
+    """The bytes of a document, None only if the name truly does not exist.
+
+    Raises DamagedError if the name belongs to something that is no document, OSError if it cannot be read.
+    """
     try:
         return durable.read_file(path, MAX_DOCUMENT_BYTES)
     except FileNotFoundError:

@@ -1,11 +1,10 @@
 """Reading a checkpoint, verified on the way: every byte that is handed out has passed its checksum."""
 
-import errno
 import mmap
 import os
-import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import xxhash
@@ -20,6 +19,11 @@ from lastgood.store.jobdir import JobDirectory, read_document
 
 READERS = 4
 """Threads that read blocks of one file: more do not help one device, fewer leave it idle."""
+
+MAX_PROBLEMS = 20
+"""Damaged blocks of one file that a verification names before it stops reading that file."""
+
+_PIECE_BYTES = 2**20
 
 
 class Checkpoint:
@@ -86,7 +90,10 @@ def open_checkpoint(job: JobDirectory, name: str) -> Checkpoint:
     if not layout.parse_checkpoint_name(name):
         raise NoSuchJobError(f"{name!r} is not the name of a checkpoint", remedy="`lastgood ls` lists the names")
     _refuse_link(directory)
-    data = read_document(directory / layout.MANIFEST_FILE)
+    try:
+        data = read_document(directory / layout.MANIFEST_FILE)
+    except NotADirectoryError as error:
+        raise DamagedError(f"{name} is not a directory") from error
     if data is None:
         raise NoSuchJobError(
             f"{directory} has no manifest: the checkpoint was never committed",
@@ -100,7 +107,7 @@ def open_checkpoint(job: JobDirectory, name: str) -> Checkpoint:
 
 def _read_part(directory: Path, manifest: Manifest, reference: PartRef) -> Part:
     name = f"{manifest.name}/{layout.part_file(reference.rank)}"
-    with _damage(name):
+    with _damage_if_missing(name):
         data = durable.read_file(directory / layout.part_file(reference.rank), reference.bytes)
     if len(data) != reference.bytes or xxhash.xxh3_64_hexdigest(data) != reference.xxh3:
         raise DamagedError(f"{name} is not the file that the manifest vouches for")
@@ -111,20 +118,21 @@ def _read_part(directory: Path, manifest: Manifest, reference: PartRef) -> Part:
 
 
 class VerifiedFile:
-    """A data file whose blocks are checked the first time that they are needed.
+    """A data file whose blocks are checked before anything of them is handed out.
 
-    The buffer is anonymous memory of the file's size; pages that are not read are never touched.
+    Arrays are read into anonymous memory of the file's size, made when it is first needed; pages that
+    are not read are never touched. Checking alone takes no more memory than a few pieces of blocks.
     """
 
     def __init__(self, path: Path, expected: DataFile) -> None:
         self.name = f"{path.parent.name}/{path.name}"
         self._expected = expected
-        with _damage(self.name):
-            self._fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-        status = os.fstat(self._fd)
-        if not stat.S_ISREG(status.st_mode) or status.st_size != expected.bytes:
-            raise DamagedError(f"{self.name} has {status.st_size} bytes; {expected.bytes} were written")
-        self._buffer = memoryview(mmap.mmap(-1, expected.bytes))
+        with _damage_if_missing(self.name):
+            self._fd = durable.open_regular(path)
+        if (size := os.fstat(self._fd).st_size) != expected.bytes:
+            raise DamagedError(f"{self.name} has {size} bytes; {expected.bytes} were written")
+        self._placed: list[Placed] | None = None
+        self._buffer: memoryview | None = None
         self._verified: set[int] = set()
 
     def __del__(self) -> None:
@@ -132,30 +140,45 @@ class VerifiedFile:
             os.close(fd)
 
     def arrays(self) -> list[Placed]:
-        size = self._expected.bytes
-        self._need(0, min(size, 8))
-        end = tensorfile.header_bytes(bytes(self._buffer[:8]), size, self.name)
-        self._need(0, end)
-        return tensorfile.parse(bytes(self._buffer[:end]), size, self.name)
+        if self._placed is None:
+            size = self._expected.bytes
+            begin = self._read_blocks(self._blocks(0, min(size, 8)))
+            end = tensorfile.header_bytes(begin[:8], size, self.name)
+            if end > len(begin):
+                begin = self._read_blocks(self._blocks(0, end))
+            self._placed = tensorfile.parse(begin[:end], size, self.name)
+        return self._placed
 
     def read(self, names: Iterable[str]) -> dict[str, memoryview]:
         placed = {item.spec.name: item for item in self.arrays()}
-        missing = [name for name in names if name not in placed]
+        wanted = list(names)
+        missing = [name for name in wanted if name not in placed]
         if missing:
             raise DamagedError(f"{self.name} lacks the array {missing[0]!r}")
-        wanted = {name: placed[name] for name in names}
-        self._need_blocks({block for item in wanted.values() for block in self._blocks(item.begin, item.end)})
-        return {name: self._buffer[item.begin : item.end] for name, item in wanted.items()}
+        if self._buffer is None:
+            self._buffer = memoryview(mmap.mmap(-1, self._expected.bytes))
+        buffer = self._buffer
+        found = {name: placed[name] for name in wanted}
+        needed = {block for item in found.values() for block in self._blocks(item.begin, item.end)}
+
+        def load(block: int) -> bool:
+            begin, end = self._extent(block)
+            return self._fill(buffer[begin:end], begin) and self._fits(block, xxhash.xxh3_64(buffer[begin:end]))
+
+        for block, good in _parallel(load, sorted(needed - self._verified)):
+            if not good:
+                raise DamagedError(self._complaint(block))
+            self._verified.add(block)
+        return {name: buffer[item.begin : item.end] for name, item in found.items()}
 
     def problems(self) -> list[str]:
-        """Every block that fails, and a header that cannot be read."""
-        found = []
-        count = -(-self._expected.bytes // self._expected.block_bytes)
-        for block, good in _parallel(self._load, range(count)):
-            if good:
-                self._verified.add(block)
-            else:
+        """Blocks that fail, the first MAX_PROBLEMS of them, or a header that cannot be read."""
+        found: list[str] = []
+        for block, good in _parallel(self._check, range(-(-self._expected.bytes // self._expected.block_bytes))):
+            if not good:
                 found.append(self._complaint(block))
+                if len(found) == MAX_PROBLEMS:
+                    return [*found, f"{self.name}: not read any further"]
         if not found:
             self.arrays()
         return found
@@ -164,61 +187,67 @@ class VerifiedFile:
         size = self._expected.block_bytes
         return range(begin // size, -(-end // size))
 
-    def _need(self, begin: int, end: int) -> None:
-        self._need_blocks(set(self._blocks(begin, end)))
-
-    def _need_blocks(self, blocks: set[int]) -> None:
-        for block, good in _parallel(self._load, sorted(blocks - self._verified)):
-            if not good:
-                raise DamagedError(self._complaint(block))
-            self._verified.add(block)
+    def _extent(self, block: int) -> tuple[int, int]:
+        begin = block * self._expected.block_bytes
+        return begin, min(begin + self._expected.block_bytes, self._expected.bytes)
 
     def _complaint(self, block: int) -> str:
-        size = self._expected.block_bytes
-        begin, end = block * size, min((block + 1) * size, self._expected.bytes)
+        begin, end = self._extent(block)
         return f"{self.name}: bytes {begin} to {end} (block {block}) do not match their checksum"
 
-    def _load(self, block: int) -> bool:
-        size = self._expected.block_bytes
-        begin = block * size
-        view = self._buffer[begin : min(begin + size, self._expected.bytes)]
-        at = 0
-        while at < len(view):
-            count = os.preadv(self._fd, [view[at:]], begin + at)
+    def _read_blocks(self, blocks: range) -> bytes:
+        pieces = []
+        for block in blocks:
+            begin, end = self._extent(block)
+            piece = bytearray(end - begin)
+            if not self._fill(memoryview(piece), begin) or not self._fits(block, xxhash.xxh3_64(piece)):
+                raise DamagedError(self._complaint(block))
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    def _check(self, block: int) -> bool:
+        begin, end = self._extent(block)
+        digest = xxhash.xxh3_64()
+        piece = memoryview(bytearray(min(end - begin, _PIECE_BYTES)))
+        while begin < end:
+            part = piece[: end - begin]
+            if not self._fill(part, begin):
+                return False
+            digest.update(part)
+            begin += len(part)
+        return self._fits(block, digest)
+
+    def _fill(self, view: memoryview, at: int) -> bool:
+        """Read into all of `view` from that place of the file; False if the file ends before."""
+        while view:
+            count = os.preadv(self._fd, [view], at)
             if count == 0:
                 return False
-            at += count
-        return xxhash.xxh3_64_hexdigest(view) == self._expected.xxh3[16 * block : 16 * block + 16]
+            view, at = view[count:], at + count
+        return True
+
+    def _fits(self, block: int, digest: xxhash.xxh3_64) -> bool:
+        return digest.hexdigest() == self._expected.xxh3[16 * block : 16 * block + 16]
 
 
-def _parallel(load: Callable[[int], bool], blocks: Iterable[int]) -> Iterator[tuple[int, bool]]:
-    blocks = list(blocks)
+def _parallel(load: Callable[[int], bool], blocks: Sequence[int]) -> Iterator[tuple[int, bool]]:
     if len(blocks) < 2:
         yield from ((block, load(block)) for block in blocks)
         return
     with ThreadPoolExecutor(READERS, thread_name_prefix="lastgood-read") as pool:
-        yield from zip(blocks, pool.map(load, blocks), strict=True)
+        # In portions, so that giving up early leaves little to wait for.
+        for at in range(0, len(blocks), 4 * READERS):
+            portion = blocks[at : at + 4 * READERS]
+            yield from zip(portion, pool.map(load, portion), strict=True)
 
 
-class _damage:
-    """A file that is missing, a link or too large is damage of the checkpoint; an I/O error is not."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, OSError) and error.errno in (
-            errno.ENOENT,
-            errno.ELOOP,
-            errno.EFBIG,
-            errno.EISDIR,
-            errno.ENOTDIR,
-        ):
-            reason = {errno.ENOENT: "is missing", errno.ELOOP: "is a link, which is not allowed"}
-            raise DamagedError(f"{self.name} {reason.get(error.errno, error.strerror)}") from error
+@contextmanager
+def _damage_if_missing(name: str) -> Iterator[None]:
+    """What a manifest vouches for and is not there is damage of the checkpoint; an I/O error is not."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise DamagedError(f"{name} is missing") from error
 
 
 def _refuse_link(directory: Path) -> None:

@@ -1,15 +1,20 @@
 """Deleting: what retention gave up, and what killed attempts left half-written.
 
 Order: the manifest goes first, then the data, so that a crash in between leaves an incomplete directory
-and never a checkpoint with holes. Files that are not ours are never deleted.
+and never a checkpoint with holes. Files that are not ours are never deleted, nor anything through a link.
+
+Functions here raise OSError where the file system refuses; what is left then is tried again next time.
 """
 
+import errno
 import os
+from contextlib import suppress
 
 from lastgood.core import layout
 from lastgood.core.layout import MANIFEST_FILE, REJECTED_FILE, TEMPORARY_SUFFIX
 from lastgood.core.retention import Keep, Verdict, judge
 from lastgood.store import durable
+from lastgood.store.attempts import attempt_numbers, check_fence
 from lastgood.store.catalogue import known, list_checkpoints, set_mark
 from lastgood.store.jobdir import JobDirectory
 from lastgood.store.reader import open_checkpoint
@@ -26,7 +31,7 @@ class Retention:
 
     def plan(self) -> list[Verdict]:
         """What would be kept and deleted now, newest first. Nothing is touched."""
-        committed = [c for c in list_checkpoints(self._job) if c.is_committed]
+        committed = [c for c in list_checkpoints(self._job) if c.is_committed and not c.is_link]
         knowns = [known(self._job, c) for c in committed]
         # One that cannot be read now may be readable tomorrow: leave everything as it is until then.
         return [] if None in knowns else judge([k for k in knowns if k is not None], self._keep)
@@ -36,6 +41,7 @@ class Retention:
 
         Returns the verdicts on those that were deleted. If the newest turns out to be damaged it is
         marked as rejected and the plan is made again, so nothing is deleted on the strength of it.
+        Raises FencedError, before anything is changed, if a newer attempt has begun.
         """
         while True:
             verdicts = self.plan()
@@ -44,6 +50,9 @@ class Retention:
                 return []
             last_good = next(v.name for v in verdicts if v.reason == "last good")
             problems = self._problems(last_good)
+            if self._attempt:
+                # After the plan: what a newer attempt has written cannot be in it if none has begun by now.
+                check_fence(self._job, self._attempt)
             if not problems:
                 break
             set_mark(self._job, last_good, REJECTED_FILE, problems[0], self._attempt)
@@ -56,33 +65,49 @@ class Retention:
             return []
         problems = open_checkpoint(self._job, name).verify()
         if not problems:
+            # What can be read is not yet durable: who committed it may have died before its last flush.
+            durable.flush_directory(self._job.checkpoints / name)
+            durable.flush_directory(self._job.checkpoints)
             self._verified.add(name)
         return problems
 
 
 def delete_checkpoint(job: JobDirectory, name: str) -> None:
-    """Remove a checkpoint: the manifest, durably, and then the rest of what is ours in its directory."""
+    """Remove a checkpoint: the manifest, durably, and then the rest of what is ours in its directory.
+
+    One that somebody else deletes at the same time is fine.
+    """
     directory = job.checkpoints / name
-    durable.delete_file(directory / MANIFEST_FILE)
-    durable.flush_directory(directory)
-    _delete_ours(job, name)
+    if directory.is_symlink():
+        raise OSError(errno.ELOOP, "it is a link, and what it leads to is not ours to delete", os.fspath(directory))
+    with suppress(FileNotFoundError):
+        durable.delete_file(directory / MANIFEST_FILE)
+        durable.flush_directory(directory)
+        _delete_ours(job, name)
 
 
 def sweep_incomplete(job: JobDirectory, before_attempt: int) -> list[str]:
-    """Remove directories that earlier attempts left without a manifest; their names.
+    """Remove directories that earlier attempts left without a manifest; their names. Removes temporary files
+    of earlier starts, too. (One of a mark goes with its checkpoint, or with the next mark.)
 
     An earlier attempt may still be alive, frozen right before its commit. Its temporary manifest is
     removed first: then its rename has nothing to rename, and its next try meets the fence.
     """
     swept = []
     for listed in list_checkpoints(job):
-        if listed.is_committed or listed.attempt >= before_attempt:
+        if listed.is_committed or listed.is_link or listed.attempt >= before_attempt:
             continue
         durable.delete_file(job.checkpoints / listed.name / (MANIFEST_FILE + TEMPORARY_SUFFIX))
         if (job.checkpoints / listed.name / MANIFEST_FILE).exists():
             continue
-        _delete_ours(job, listed.name)
+        with suppress(FileNotFoundError):
+            _delete_ours(job, listed.name)
         swept.append(listed.name)
+    newest = max(attempt_numbers(job), default=0)
+    for directory in (job.path, job.attempts):
+        for name in os.listdir(directory):
+            if layout.is_left_by_start(name, newest):
+                durable.delete_file(directory / name)
     return swept
 
 

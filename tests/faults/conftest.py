@@ -1,0 +1,55 @@
+"""What the campaigns share: the nursery of small processes, and the summary of kill points."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from faults import states, stepping
+from faults.nursery import Nursery
+from lastgood.store import writer
+
+_PROPERTY = "kill points"
+
+
+@pytest.fixture(scope="session")
+def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
+    with Nursery(tmp_path_factory.mktemp("nursery") / "errors.txt") as nursery:
+        yield nursery
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "BLOCK_BYTES", states.BLOCK_BYTES)
+
+
+@pytest.fixture
+def strace() -> None:
+    if not stepping.is_available():
+        pytest.skip("strace is not installed")
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "strace.txt"
+
+
+@pytest.fixture
+def count_points(record_property: object, request: pytest.FixtureRequest) -> object:
+    """`count_points(n, what)`: prints how many points a campaign tried, now and in the last summary."""
+
+    def count(number: int, what: str) -> None:
+        print(f"{request.node.name}: {number} {what}")
+        record_property(_PROPERTY, (number, what))  # type: ignore[operator]
+
+    return count
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    totals: dict[str, int] = {}
+    for report in terminalreporter.getreports("passed"):
+        for name, value in report.user_properties:
+            if name == _PROPERTY:
+                totals[value[1]] = totals.get(value[1], 0) + value[0]
+    if totals:
+        terminalreporter.write_line("campaigns: " + ", ".join(f"{count} {what}" for what, count in totals.items()))

@@ -1,0 +1,48 @@
+"""What is done to a job while a campaign kills, stops or cuts it. Each runs in a process of its own.
+
+No NumPy, and nothing that starts threads before the work: the process must be small enough to start
+some hundred times.
+"""
+
+from faults import states
+from lastgood.core.layout import PINNED_FILE, REJECTED_FILE
+from lastgood.core.retention import Keep
+from lastgood.store import attempts, catalogue, jobdir, sweep
+
+
+def start(job: str, launch: str = "") -> None:
+    """What every start does first: the job's directory, and the next attempt in it."""
+    directory = jobdir.create_job(job)
+    attempts.claim_attempt(directory, launch)
+
+
+def save(job: str, step: int, attempt: int) -> None:
+    states.write(jobdir.open_job(job), step, attempt)
+
+
+def retire(job: str, keep: int, attempt: int) -> None:
+    sweep.Retention(jobdir.open_job(job), Keep(last=keep), attempt).apply()
+
+
+def recover(job: str, attempt: int) -> None:
+    sweep.sweep_incomplete(jobdir.open_job(job), attempt)
+
+
+def reject(job: str, name: str) -> None:
+    catalogue.set_mark(jobdir.open_job(job), name, REJECTED_FILE, "a test says so", 1)
+
+
+def pin(job: str, name: str) -> None:
+    catalogue.set_mark(jobdir.open_job(job), name, PINNED_FILE, "a test says so")
+
+
+def whole_life(job: str, step: int, keep: int = 1) -> None:
+    """Start, save and retire in one process: one attempt of a job that saves once."""
+    directory = jobdir.create_job(job)
+    attempt = attempts.claim_attempt(directory, "").attempt
+    sweep.sweep_incomplete(directory, attempt)
+    states.write(directory, step, attempt)
+    sweep.Retention(directory, Keep(last=keep), attempt).apply()
+
+
+SCENARIOS = {f.__name__: f for f in (start, save, retire, recover, reject, pin, whole_life)}
