@@ -8,15 +8,17 @@ from pathlib import Path
 import msgspec
 
 from lastgood.launch.inbox import SignalInbox
+from lastgood.launch.known_commands import advice, warning
 from lastgood.launch.library import LibraryProgram
 from lastgood.launch.output import Console, JobLog
 from lastgood.launch.ports import Application
 from lastgood.launch.process import become_subreaper, check_command
 from lastgood.launch.supervisor import Settings, Supervisor
+from lastgood.launch.takeover import take_lock
+from lastgood.launch.wrapped import WrappedCommand
 from lastgood.schedulers.local import LocalScheduler
-from lastgood.store.jobdir import create_job
-from lastgood.store.lock import lock_job
-from lastgood.store.record import Records, state_directory
+from lastgood.store.jobdir import JobDirectory, create_job
+from lastgood.store.record import Records, refuse_vanished, state_directory
 
 
 class RunRequest(msgspec.Struct, frozen=True):
@@ -35,21 +37,29 @@ def run_job(request: RunRequest) -> int:
     """Supervise a command; the exit code for `lastgood run`."""
     started = time.time()
     environment = dict(os.environ)
+    records = Records(state_directory(environment))
     check_command(request.command, environment.get("PATH"))
     with SignalInbox() as inbox:
+        if request.settings.is_fresh:
+            records.forget(request.job)
+        refuse_vanished(request.job, records)
         job = create_job(request.job)
-        with lock_job(job) as lock:
-            become_subreaper()
-            records = Records(state_directory(environment))
-            scheduler = LocalScheduler(environment, time_limit_s=request.time_limit_s, started=started)
-            application: Application = LibraryProgram(job)
-            if request.settings.is_fresh:
-                records.forget(job.path)
-            log = JobLog(job.log)
-            console = Console(log, is_quiet=request.is_quiet)
-            try:
+        console = Console(JobLog(job.log), is_quiet=request.is_quiet)
+        try:
+            with take_lock(job, request.settings.grace_s, console, inbox) as lock:
+                become_subreaper()
+                scheduler = LocalScheduler(environment, time_limit_s=request.time_limit_s, started=started)
+                application = _application(request, job, records, scheduler)
+                if text := warning(request.command, request.settings.grace_s):
+                    console.say(text)
                 supervisor = Supervisor(job, lock, application, scheduler, request.settings, console, inbox)
-                return supervisor.run(request.command, environment)
-            finally:
-                console.drain(5.0)
-                log.close()
+                return supervisor.run(request.command, {**environment, **advice(request.command, environment)})
+        finally:
+            console.close()
+
+
+def _application(request: RunRequest, job: JobDirectory, records: Records, scheduler: LocalScheduler) -> Application:
+    if request.checkpoints is None:
+        return LibraryProgram(job)
+    counts = scheduler.restart_counts()
+    return WrappedCommand(job, records, request.checkpoints, request.resume_argument, counts)

@@ -10,7 +10,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Kinds and their `data`:
       started     how ("fresh", "resumed"), step, reason, rejected       by the job's program
-      launched    command, pid                                           by the launcher
+      launched    command, pid, heartbeats, host                         by the launcher
       committed   step, name, bytes, write_s                             a checkpoint exists
       save_failed step, error                                            a save did not work
       rejected    name, problem                                          failed to restore
@@ -19,7 +19,8 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
       exception   type, text, step, rank                                 the program raised
       finished    step                                                   all steps are done
       hang        what, rank                                             by the launcher
-      ended       outcome, reason, exit_code, step, last_good_step       by the launcher
+      ended       outcome, reason, exit_code, step, last_good_step,
+                  made_progress, stop_cause                              by the launcher
       decided     action, reason, delay_s, exit_code                     by the launcher
     """
 

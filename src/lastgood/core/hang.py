@@ -2,6 +2,9 @@
 
 import msgspec
 
+UNWATCHED_PHASES = ("finished",)
+"""Phases in which a rank owes no sign of life: its steps are done, and what follows is the program's own."""
+
 
 class HangPolicy(msgspec.Struct, frozen=True):
     """`limit_s` given: that long in any phase. Otherwise learned: `factor` times the longest step seen,
@@ -26,6 +29,7 @@ class Learned(msgspec.Struct):
 def observe(learned: Learned, step: int, at: float) -> None:
     """Note a heartbeat: the rank has finished `step` at the monotonic time `at`."""
     if learned.step is not None and step != learned.step:
+        # Several steps may lie between two looks; together they took no less than the longest of them.
         learned.longest_s = max(learned.longest_s, at - learned.since)
         learned.steps_seen += 1
     learned.step = step

@@ -11,7 +11,7 @@ from enum import StrEnum
 import msgspec
 
 from lastgood.core import errors
-from lastgood.core.signals import signal_name
+from lastgood.core.signals import SIGINT, signal_name
 
 
 class Outcome(StrEnum):
@@ -78,7 +78,8 @@ _COMMUNICATION = re.compile(
     r"|Timed out waiting \d+ms for (?:recv|send) operation|Application timeout caused pair closure|Broken pipe.*(?:gloo|nccl)"
     r"|Rendezvous(?:Timeout|ClosedError)|MPI_ERR_PROC_FAILED",
 )
-_LOST_WORKER = re.compile(r"exitcode\s*:\s*-(\d+)|Signal (\d+) \(SIG\w+\) received by PID")
+_ROOT_CAUSE = re.compile(r"Root Cause \(first observed failure\):.{0,400}?exitcode\s*:\s*(-?\d+)", re.DOTALL)
+"""torchrun's own exit code is always 1; its report says how the first worker that failed has ended."""
 _EXCEPTION = re.compile(
     r"^(?:\[[^\]]*\]:\s*)?([A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning|Iteration)(?::.*)?)$",
     re.MULTILINE,
@@ -95,6 +96,7 @@ def classify(e: Evidence) -> Ending:
     >>> classify(Evidence(exit_code=0)).outcome, classify(Evidence(signal=9, oom_kills=1)).outcome
     (<Outcome.FINISHED: 'finished'>, <Outcome.OUT_OF_MEMORY: 'out of memory'>)
     """
+    e = _seen_through_torchrun(e)
     if e.hang:
         return Ending(Outcome.HANG, e.hang)
     if e.stop_cause:
@@ -103,16 +105,29 @@ def classify(e: Evidence) -> Ending:
         return _exited_0(e)
     if e.exit_code == errors.EXIT_SAVED_RUN_AGAIN:
         return Ending(Outcome.PREEMPTED, "the program saved and asked to be run again (exit code 75)")
+    if e.exit_code == errors.EXIT_INTERRUPTED or e.signal == SIGINT:
+        return Ending(Outcome.CANCELLED, "interrupted by SIGINT, which did not come through the launcher")
     if e.oom_kills > 0:
         return Ending(Outcome.OUT_OF_MEMORY, f"the kernel killed {e.oom_kills} process(es) of the job for memory", 137)
-    text = e.log_tail
-    if match := _OUT_OF_MEMORY.search(text):
-        return Ending(Outcome.OUT_OF_MEMORY, f"its output says: {_line_at(text, match)}", e.exit_code)
     if e.exit_code in _OURS:
         return _ours(e.exit_code)
+    text = "\n".join([*e.exceptions, e.log_tail])
+    if match := _OUT_OF_MEMORY.search(text):
+        return Ending(Outcome.OUT_OF_MEMORY, f"its output says: {_line_at(text, match)}", e.exit_code)
     if e.signal is not None:
         return Ending(Outcome.KILLED, f"ended by {signal_name(e.signal)}", 128 + e.signal)
     return _exited_nonzero(e, text)
+
+
+def _seen_through_torchrun(e: Evidence) -> Evidence:
+    """With the end of the worker that failed first in place of torchrun's own exit code."""
+    matches = _ROOT_CAUSE.findall(e.log_tail) if e.exit_code == 1 else []
+    if not matches:
+        return e
+    code = int(matches[-1])
+    if code < 0:
+        return msgspec.structs.replace(e, exit_code=None, signal=-code)
+    return msgspec.structs.replace(e, exit_code=code)
 
 
 def _stopped(e: Evidence) -> Ending:
@@ -147,16 +162,13 @@ def _ours(code: int) -> Ending:
 
 
 def _exited_nonzero(e: Evidence, text: str) -> Ending:
-    exceptions = [match[1].strip() for match in _EXCEPTION.finditer(text)]
+    exceptions = [*e.exceptions, *(match[1].strip() for match in _EXCEPTION.finditer(e.log_tail))]
     # The first exception that is not merely a rank's reaction to another's end is the cause.
     for exception in exceptions:
         if _STORAGE.search(exception):
             return Ending(Outcome.STORAGE_ERROR, f"its output says: {exception[:200]}", e.exit_code)
         if not _COMMUNICATION.search(exception) and "ChildFailedError" not in exception:
             return Ending(Outcome.PROGRAM_ERROR, f"exit code {e.exit_code}: {exception[:200]}", e.exit_code)
-    if match := _LOST_WORKER.search(text):
-        number = int(match[1] or match[2])
-        return Ending(Outcome.KILLED, f"a worker was ended by {signal_name(number)}", 128 + number)
     if match := _COMMUNICATION.search(text):
         return Ending(Outcome.COMMUNICATION, f"its output says: {_line_at(text, match)}", e.exit_code)
     if match := _STORAGE.search(text):

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import socket
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -9,20 +10,24 @@ from pathlib import Path
 
 import msgspec
 
+from lastgood.core.errors import EXIT_SAVED_RUN_AGAIN, LastgoodError
+from lastgood.core.events import Event
 from lastgood.core.hang import HangPolicy
 from lastgood.core.layout import Env
 from lastgood.core.outcome import Evidence
 from lastgood.core.progress import progress_line
-from lastgood.core.quoting import shown_command
+from lastgood.core.quoting import shown
+from lastgood.core.signals import SIGTERM
 from lastgood.core.stopping import LEFTOVER_GRACE_S, SAVE_SIGNAL, Stop, stop_on_signal
 from lastgood.core.units import duration
 from lastgood.launch.evidence import exceptions, oom_kills
+from lastgood.launch.history import events_since
 from lastgood.launch.inbox import SignalInbox
 from lastgood.launch.output import Console
 from lastgood.launch.ports import Application, LastGood
 from lastgood.launch.process import Command
 from lastgood.launch.watch import Progress, Watch
-from lastgood.store.attempts import Journal, read_events
+from lastgood.store.attempts import Journal
 from lastgood.store.jobdir import JobDirectory
 from lastgood.store.lock import JobLock
 
@@ -34,6 +39,9 @@ _NOTE_EVERY_S = 15.0
 _STACKS_S = 2.0
 _UNKILLABLE_S = 20.0
 _DRAIN_S = 5.0
+
+TIME_LIMIT = "time limit"
+"""The cause of a stop that launcher and program know by the same name."""
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -77,10 +85,6 @@ class Running:
         self._good_at = last_good.at if last_good else None
         self._next_look = self._next_status = self._next_note = 0.0
 
-    @property
-    def stop_cause(self) -> str:
-        return self._stop.cause if self._stop else ""
-
     def run(self, command: Sequence[str], environment: Mapping[str, str], lock: JobLock) -> Evidence:
         directory = Path(tempfile.mkdtemp(prefix="lastgood-", dir=_memory_directory()))
         try:
@@ -91,9 +95,10 @@ class Running:
             self._console.attach(self._command.stdout, self._command.stderr)
             self._journal.write(
                 "launched",
-                command=[shown_command([word]) for word in command],
+                command=[shown(word) for word in command],
                 pid=self._command.pid,
                 heartbeats=os.fspath(directory),
+                host=socket.gethostname(),
             )
             self._attend()
             self._watch.look()
@@ -130,7 +135,7 @@ class Running:
             self._has_ended = True
             if self._stop is None and self._kill_at is None:
                 self._say(f"the command has ended, {len(left)} process(es) of it still run: ending them")
-                self._command.send(15)
+                self._command.send(SIGTERM)
                 self._kill_at = now + min(self._limits.grace_s, LEFTOVER_GRACE_S)
         if self._killed_at is not None and now - self._killed_at > _UNKILLABLE_S:
             pids = ", ".join(str(process.pid) for process in left)
@@ -169,9 +174,9 @@ class Running:
         stop_at = self._limits.stop_at
         if stop_at is not None and self._stop is None and self._kill_at is None and time.time() >= stop_at:
             left_s = max((self._limits.deadline or stop_at) - time.time(), 0.0)
-            self._stop = Stop("time limit", now + min(self._limits.grace_s, left_s))
+            self._stop = Stop(TIME_LIMIT, now + min(self._limits.grace_s, left_s))
             self._kill_at = self._stop.kill_at
-            self._ask_to_stop(15, "time limit")
+            self._ask_to_stop(SIGTERM, TIME_LIMIT)
         if self._kill_at is not None and now >= self._kill_at:
             self._kill(now)
         if now >= self._next_look:
@@ -228,19 +233,23 @@ class Running:
 
     def _evidence(self, kills: int) -> Evidence:
         status = self._command.status
-        if status is not None and status < 0 and self._stop is not None and 75 in self._command.orphan_statuses:
+        if (
+            status is not None
+            and status < 0
+            and self._stop is not None
+            and EXIT_SAVED_RUN_AGAIN in self._command.orphan_statuses
+        ):
             # A shell in between died of the signal at once; the program below it saved and said so.
-            status = 75
+            status = EXIT_SAVED_RUN_AGAIN
         progress = self._watch.progress()
-        try:
-            events = read_events(self._job, self._number)
-            is_finished = self._job.finished() is not None
-        except Exception:  # noqa: BLE001
-            events, is_finished = [], False
+        events, is_finished = self._what_the_program_wrote()
+        stop_cause = self._stop.cause if self._stop else ""
+        if not stop_cause and any(e.kind == "stopping" and e.data.get("cause") == TIME_LIMIT for e in events):
+            stop_cause = TIME_LIMIT
         return Evidence(
             exit_code=status if status is not None and status >= 0 else None,
             signal=-status if status is not None and status < 0 else None,
-            stop_cause=self.stop_cause,
+            stop_cause=stop_cause,
             was_forced=self._killed_at is not None,
             hang=self._hang,
             oom_kills=max(kills, 0),
@@ -250,6 +259,13 @@ class Running:
             step=progress.step if progress else None,
             total_steps=progress.total_steps if progress else None,
         )
+
+    def _what_the_program_wrote(self) -> tuple[list[Event], bool]:
+        """Its events, and whether the job is marked as finished. What cannot be read now is no evidence."""
+        try:
+            return events_since(self._job, self._number), self._job.finished() is not None
+        except (OSError, LastgoodError):
+            return [], False
 
     def _say(self, text: str, *, is_important: bool = False) -> None:
         self._console.say(text, is_important=is_important)

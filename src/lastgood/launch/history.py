@@ -2,6 +2,7 @@
 
 from lastgood.core.accounting import Account, Record, account, joined, launches_after
 from lastgood.core.errors import LastgoodError
+from lastgood.core.events import Event
 from lastgood.core.outcome import Ending, Outcome
 from lastgood.core.restart import Past
 from lastgood.store.attempts import attempt_numbers, read_attempt, read_events
@@ -27,13 +28,30 @@ def read_records(job: JobDirectory) -> list[Record]:
     return records
 
 
+def events_since(job: JobDirectory, number: int) -> list[Event]:
+    """Everything that attempt `number` and the restarts inside it wrote down, in order of time."""
+    records = [record for record in read_records(job) if record.number >= number]
+    return sorted((event for record in records for event in record.events), key=lambda event: event.at)
+
+
 def past_of(records: list[Record]) -> list[Past]:
     """Earlier attempts as decisions about a restart need them. Nobody runs the job now."""
     relevant = joined(launches_after(records))
     return [
-        Past(ending_of(a, r), a.has_progressed, a.reached_step)
+        Past(ending_of(a, r), _made_progress(a, r), a.reached_step, _was_stop_asked(r))
         for a, r in zip(account(relevant, None), relevant, strict=True)
     ]
+
+
+def _made_progress(accounted: Account, record: Record) -> bool | None:
+    ended = record.last("ended")
+    told = ended.data.get("made_progress") if ended else None
+    return told if isinstance(told, bool) else accounted.has_progressed
+
+
+def _was_stop_asked(record: Record) -> bool:
+    ended = record.last("ended")
+    return bool(ended.data.get("stop_cause")) if ended else record.first("stopping") is not None
 
 
 def ending_of(accounted: Account, record: Record) -> Ending:

@@ -156,6 +156,12 @@ class Console:
             elif fd in self._sinks:
                 self._sinks[fd].write_some()
 
+    def close(self) -> None:
+        """Write out what is held back, within a limit, and close the log."""
+        self.clear_status()
+        self.drain(5.0)
+        self.log.close()
+
     def drain(self, limit_s: float) -> None:
         """Move what is left, until all is written or the limit is reached."""
         end = time.monotonic() + limit_s

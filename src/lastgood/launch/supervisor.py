@@ -15,7 +15,7 @@ from lastgood.core.hang import HangPolicy
 from lastgood.core.layout import Env
 from lastgood.core.outcome import Outcome, classify
 from lastgood.core.quoting import shown, shown_command
-from lastgood.core.restart import Action, Decision, Past, Policy, decide_restart
+from lastgood.core.restart import Action, Decision, Past, Policy, decide_restart, restarts_left
 from lastgood.core.stopping import STOP_SIGNALS, stop_time
 from lastgood.core.units import duration
 from lastgood.launch.attempt import Limits, Running
@@ -78,8 +78,9 @@ class Supervisor:
             is_fresh = False
             if decision.action is not Action.RESTART:
                 return self._leave(decision)
-            when = f" in {duration(decision.delay_s)}" if decision.delay_s else ""
-            self._say(f"restarting{when}: {decision.reason}")
+            when = f"in {duration(decision.delay_s)}" if decision.delay_s else "now"
+            left = restarts_left(self._past, self._settings.policy)
+            self._say(f"restarting {when} ({left} restart(s) left after this one): {decision.reason}")
             if (code := self._pause(decision.delay_s, limits)) is not None:
                 return code
 
@@ -118,61 +119,67 @@ class Supervisor:
         claim = claim_attempt(self._job, self._launch, fresh=is_fresh, restarts=self._scheduler.restart_counts())
         journal = Journal(self._job, claim.attempt)
         try:
-            prepared = self._application.prepare(claim.attempt, is_fresh=is_fresh, journal=journal)
-            before = self._last_good()
-            arguments = [*command, *prepared.arguments]
-            self._announce(claim.attempt, prepared.message, arguments)
-            running = Running(
-                self._job, claim.attempt, journal, self._application, self._console, self._inbox, limits, before
-            )
-            began = time.monotonic()
-            try:
-                evidence = running.run(
-                    arguments,
-                    {
-                        **environment,
-                        **self._environment(claim.attempt, limits),
-                        **prepared.environment,
-                    },
-                    self._lock,
-                )
-            except LastgoodError as error:
-                journal.write("ended", outcome=Outcome.REFUSED.value, reason=error.what, exit_code=error.exit_code)
-                raise
-            self._application.note_progress(journal)
-            ending = classify(evidence)
-            after = self._last_good()
-            made_progress = self._made_progress(claim.attempt, before, after)
-            journal.write(
-                "ended",
-                outcome=ending.outcome.value,
-                reason=ending.reason,
-                exit_code=ending.exit_code if ending.exit_code is not None else evidence.exit_code,
-                step=evidence.step,
-                last_good_step=after.step if after else None,
-                made_progress=made_progress,
-            )
-            self._past.append(Past(ending, made_progress, evidence.step))
-            self._tell_end(claim.attempt, time.monotonic() - began, after)
-            decision = decide_restart(self._past, self._settings.policy, was_stop_asked=bool(evidence.stop_cause))
-            journal.write(
-                "decided",
-                action=decision.action.value,
-                reason=decision.reason,
-                delay_s=decision.delay_s,
-                exit_code=decision.exit_code,
-            )
-            return decision
+            return self._run_claimed(claim.attempt, journal, command, environment, limits, is_fresh=is_fresh)
+        except LastgoodError as error:
+            # It did not come to a start, or the start was refused: trying again would meet the same.
+            journal.write("ended", outcome=Outcome.REFUSED.value, reason=error.what, exit_code=error.exit_code)
+            journal.write("decided", action=Action.GIVE_UP.value, reason=error.what, exit_code=error.exit_code)
+            raise
         finally:
             journal.close()
 
-    def _environment(self, attempt: int, limits: Limits) -> dict[str, str]:
+    def _run_claimed(
+        self,
+        number: int,
+        journal: Journal,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        limits: Limits,
+        *,
+        is_fresh: bool,
+    ) -> Decision:
+        prepared = self._application.prepare(number, is_fresh=is_fresh, journal=journal)
+        before = self._last_good()
+        arguments = [*command, *prepared.arguments]
+        self._announce(number, prepared.message, arguments)
+        running = Running(self._job, number, journal, self._application, self._console, self._inbox, limits, before)
+        began = time.monotonic()
+        given = {**environment, **self._environment(number, limits, environment), **prepared.environment}
+        evidence = running.run(arguments, given, self._lock)
+        self._application.note_progress(journal)
+        ending = classify(evidence)
+        after = self._last_good()
+        made_progress = self._made_progress(number, before, after)
+        journal.write(
+            "ended",
+            outcome=ending.outcome.value,
+            reason=ending.reason,
+            exit_code=ending.exit_code if ending.exit_code is not None else evidence.exit_code,
+            step=evidence.step,
+            last_good_step=after.step if after else None,
+            made_progress=made_progress,
+            stop_cause=evidence.stop_cause,
+        )
+        self._past.append(Past(ending, made_progress, evidence.step, bool(evidence.stop_cause)))
+        self._tell_end(number, time.monotonic() - began, after)
+        decision = decide_restart(self._past, self._settings.policy)
+        journal.write(
+            "decided",
+            action=decision.action.value,
+            reason=decision.reason,
+            delay_s=decision.delay_s,
+            exit_code=decision.exit_code,
+        )
+        return decision
+
+    def _environment(self, attempt: int, limits: Limits, given: Mapping[str, str]) -> dict[str, str]:
         found = {
             Env.JOB: os.fspath(self._job.path),
             Env.ATTEMPT: str(attempt),
             Env.LAUNCH: self._launch,
             Env.LAUNCHER_PID: str(os.getpid()),
-            "PYTHONUNBUFFERED": os.environ.get("PYTHONUNBUFFERED", "1"),
+            # Behind a pipe Python holds its output back; the last lines before a death are the ones that matter.
+            "PYTHONUNBUFFERED": given.get("PYTHONUNBUFFERED", "1"),
         }
         if limits.deadline is not None:
             found[Env.DEADLINE] = f"{limits.deadline:.3f}"
@@ -185,9 +192,9 @@ class Supervisor:
             return None
 
     def _made_progress(self, attempt: int, before: LastGood | None, after: LastGood | None) -> bool | None:
-        if after is None or (before is not None and after.key <= before.key):
-            return False if self._application.can_see_checkpoints(attempt) else None
-        return before is None or after.step > before.step or after.key[0] > before.key[0]
+        if after is not None and (before is None or after.key > before.key):
+            return True
+        return False if self._application.can_see_checkpoints(attempt) else None
 
     def _announce(self, attempt: int, message: str, arguments: Sequence[str]) -> None:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

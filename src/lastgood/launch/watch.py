@@ -85,6 +85,8 @@ class Watch:
             return f"no heartbeat, and no output for {duration(silent)} (limit {duration(limit)})"
         for rank, beat in sorted(self._beats.items()):
             limit = hang.limit_s(self._learned[rank], self._policy)
+            if beat.phase in hang.UNWATCHED_PHASES:
+                continue
             if now - beat.at > limit and catches(beat.pid, STACK_SIGNAL):
                 return (
                     f"rank {rank} has stood still for {duration(now - beat.at)} after step {beat.step} "

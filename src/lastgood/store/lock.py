@@ -7,13 +7,20 @@ not what protects the data: that is the fence (store.attempts), which also holds
 import errno
 import fcntl
 import os
+import re
+import time
 from contextlib import suppress
 from pathlib import Path
+
+import msgspec
 
 from lastgood.core import layout
 from lastgood.core.errors import JobBusyError
 from lastgood.store import durable
 from lastgood.store.jobdir import JobDirectory
+
+_PATIENCE_S = 0.3
+_HOLDER = re.compile(r"process (\d+) on (\S+)")
 
 
 class JobLock:
@@ -40,21 +47,22 @@ class JobLock:
 def lock_job(job: JobDirectory) -> JobLock:
     """Take the job's lock, or raise JobBusyError that says who holds it.
 
-    Where the file system has no locks, a lock is returned that locks nothing.
+    Where the file system has no locks, a lock is returned that locks nothing. Who only looks whether a job
+    runs (`holder`) holds the lock for a moment, so that a taken one is tried again for a moment.
     """
     path = job.path / layout.LOCK_FILE
     with durable.explained("lock", path):
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _take(fd)
     except OSError as error:
         if error.errno in (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS):
             return JobLock(path, fd, is_held=False)
-        holder = os.pread(fd, 200, 0).decode(errors="replace").strip() or "another process"
+        who = os.pread(fd, 200, 0).decode(errors="replace").strip() or "another process"
         os.close(fd)
         if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
             raise JobBusyError(
-                f"the job in {job.path} is being run by {holder}",
+                f"the job in {job.path} is being run by {who}",
                 safe="nothing was changed",
                 remedy="wait for it, end it, or use another --job directory",
             ) from error
@@ -64,3 +72,46 @@ def lock_job(job: JobDirectory) -> JobLock:
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"process {os.getpid()} on {os.uname().nodename}\n".encode(), 0)
     return JobLock(path, fd, is_held=True)
+
+
+def _take(fd: int) -> None:
+    end = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """Who took a job's lock. It may have died since, and left the lock to the command that it had started."""
+
+    pid: int
+    host: str
+
+    @property
+    def is_dead(self) -> bool:
+        """True only if it is known to be dead: it ran on this machine, and there is no such process any more."""
+        return self.host == os.uname().nodename and not os.path.exists(f"/proc/{self.pid}")
+
+
+def holder(job: JobDirectory) -> Holder | None:
+    """Who holds the job's lock; None if nobody does, or if locks cannot tell. Raises OSError."""
+    try:
+        fd = os.open(job.path / layout.LOCK_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        match = _HOLDER.match(os.pread(fd, 200, 0).decode(errors="replace"))
+        return Holder(int(match[1]), match[2]) if match else Holder(0, "?")
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+    return None

@@ -1,0 +1,103 @@
+"""Which of several checkpoints is the newest, by the numbers in their names. Pure.
+
+Names are compared only with names of their own kind: those that are equal but for their numbers. Whole
+numbers count, from left to right, whatever their padding; decimal fractions (`loss=0.25`) are measurements
+and only break ties.
+"""
+
+import re
+
+import msgspec
+
+_NUMBER = re.compile(r"\d+\.\d+(?:[eE][-+]?\d+)?|\d+[eE][-+]\d+|\d+")
+_TEMPORARY_SUFFIXES = (".tmp", ".temp", ".part", ".partial", ".incomplete", ".lock", ".swp", "~")
+_TEMPORARY_PREFIXES = (".", "tmp_", "tmp-", "tmp.", "temp_")
+
+
+class Named(msgspec.Struct, frozen=True):
+    """A checkpoint of a program that is not ours: its name, and when it was last written (seconds since 1970)."""
+
+    name: str
+    """The part of its path that can differ between checkpoints."""
+    modified: float = 0.0
+
+
+def is_temporary(name: str) -> bool:
+    """True for a name that somebody is still writing to, or that is hidden: it never counts.
+
+    >>> [is_temporary(n) for n in ("step_9.pt", "step_9.pt.tmp", "tmp_step_9.pt", ".step_9.pt", "step_9.pt~")]
+    [False, True, True, True, True]
+    """
+    lower = name.lower()
+    return lower.endswith(_TEMPORARY_SUFFIXES) or lower.startswith(_TEMPORARY_PREFIXES)
+
+
+def kind_of(name: str) -> str:
+    """A name without its numbers.
+
+    >>> kind_of("epoch=3-step=0120.ckpt")
+    'epoch=#-step=#.ckpt'
+    """
+    return _NUMBER.sub("#", name)
+
+
+def numbers_in(name: str) -> tuple[int, ...]:
+    """The whole numbers in a name, from left to right.
+
+    >>> numbers_in("epoch=3-step=0120-loss=0.25.ckpt")
+    (3, 120)
+    """
+    return tuple(int(text) for text in _NUMBER.findall(name) if text.isdigit())
+
+
+def step_in(name: str) -> int:
+    """The number that stands for the progress in a name: its last whole number; 0 if it has none."""
+    return max(numbers_in(name)[-1:], default=0)
+
+
+def newest_first(checkpoints: list[Named]) -> list[Named]:
+    """Newest first.
+
+    >>> [c.name for c in newest_first([Named("step_9.pt"), Named("step_10.pt"), Named("step_0008.pt")])]
+    ['step_10.pt', 'step_9.pt', 'step_0008.pt']
+
+    Kinds of names cannot be compared by numbers: the kind whose newest member was written last comes first,
+    and kinds without any number (`best.pt`) come after those that have some.
+    """
+    kinds: dict[str, list[Named]] = {}
+    for checkpoint in checkpoints:
+        kinds.setdefault(kind_of(checkpoint.name), []).append(checkpoint)
+    for members in kinds.values():
+        members.sort(key=_age_key, reverse=True)
+    ordered = sorted(
+        kinds.values(),
+        key=lambda members: (bool(numbers_in(members[0].name)), members[0].modified, members[0].name),
+        reverse=True,
+    )
+    return [checkpoint for members in ordered for checkpoint in members]
+
+
+def _age_key(checkpoint: Named) -> tuple[tuple[int, ...], float, str]:
+    return (numbers_in(checkpoint.name), checkpoint.modified, checkpoint.name)
+
+
+def without_step(name: str, step: int) -> str:
+    """A file's name with the step of its checkpoint taken out, to be compared between checkpoints.
+
+    >>> without_step("global_step0500.pt", 500), without_step("shard-00001-of-00004.pt", 500)
+    ('global_step{step}.pt', 'shard-00001-of-00004.pt')
+    """
+    return re.sub(rf"(?<!\d)0*{step}(?!\d)", "{step}", name)
+
+
+def missing_names(directory: frozenset[str], others: list[frozenset[str]]) -> list[str]:
+    """Which files a checkpoint directory lacks that more than half of the others have.
+
+    Names that differ only in their numbers (`model-00001-of-00004`, `rank_3.pt`) are compared as they are:
+    a missing shard is missing.
+
+    >>> missing_names(frozenset({"model.pt"}), [frozenset({"model.pt", "optimizer.pt"})])
+    ['optimizer.pt']
+    """
+    everywhere = {name for other in others for name in other}
+    return sorted(name for name in everywhere - directory if 2 * sum(name in other for other in others) > len(others))

@@ -1,0 +1,203 @@
+"""A command that knows nothing of us, but can resume from checkpoints of its own.
+
+Its start follows the same contract as a program's that uses the library: fresh, resumed or refused. What the
+launcher has seen of its checkpoints is written to the journal and to the record outside the job's directory,
+so that an emptied directory is noticed at the next start.
+"""
+
+import os
+import shlex
+
+import msgspec
+
+from lastgood.core.accounting import Record
+from lastgood.core.errors import LastgoodError, StartRefusedError, UsageError
+from lastgood.core.layout import Env
+from lastgood.core.numbering import Named, kind_of, missing_names, newest_first, step_in, without_step
+from lastgood.core.quoting import shown
+from lastgood.core.start import Candidate, EarlierAttempt, Expectation, StartKind, decide_start
+from lastgood.launch.findings import Match, find
+from lastgood.launch.history import read_records
+from lastgood.launch.library import describe
+from lastgood.launch.ports import LastGood, Prepared
+from lastgood.launch.soundness import files_below, problem_of_directory, problem_of_file
+from lastgood.store.attempts import Journal
+from lastgood.store.durable import explain
+from lastgood.store.jobdir import JobDirectory
+from lastgood.store.record import Records
+
+PLACEHOLDER = "{checkpoint}"
+
+
+def parse_template(template: str) -> list[str]:
+    """The words of --resume-arg, split as a shell would. Raises UsageError."""
+    try:
+        words = shlex.split(template)
+    except ValueError as error:
+        raise UsageError(f"--resume-arg {template!r}: {error}", remedy="balance its quotes") from error
+    if not any(PLACEHOLDER in word for word in words):
+        raise UsageError(
+            f"--resume-arg {template!r} does not say where the checkpoint goes",
+            remedy=f"write {PLACEHOLDER} for its path, such as '--resume-from {PLACEHOLDER}'",
+        )
+    return words
+
+
+class _Seen(msgspec.Struct, frozen=True):
+    """Which checkpoints there are: what can be used, newest first, and what cannot."""
+
+    usable: Match | None
+    unusable: list[Candidate]
+    kinds: list[str]
+
+
+class WrappedCommand:
+    """Finds the newest whole checkpoint that matches `pattern`, and passes it by `template`."""
+
+    def __init__(
+        self, job: JobDirectory, records: Records, pattern: str, template: str | None, restart_counts: dict[str, int]
+    ) -> None:
+        self._job = job
+        self._records = records
+        self._pattern = pattern
+        self._words = [] if template is None else parse_template(template)
+        self._restart_counts = restart_counts
+        self._problems: dict[tuple[str, int, int], str] = {}
+        self._set_aside: set[tuple[str, int]] | None = None
+        self._noted: LastGood | None = None
+
+    def last_good(self) -> LastGood | None:
+        usable = self._look().usable
+        return None if usable is None else _as_last_good(usable)
+
+    def prepare(self, attempt: int, *, is_fresh: bool, journal: Journal) -> Prepared:
+        try:
+            if is_fresh:
+                # What is there now belongs to the past; only what is written from here on counts.
+                aside = {(match.path, match.modified_ns) for match in find(self._pattern)}
+                journal.write("set_aside", files=[[shown(path), at] for path, at in sorted(aside)])
+                self._set_aside = {(shown(path), at) for path, at in aside}
+            seen = self._look()
+            records = read_records(self._job)
+        except OSError as error:
+            raise explain(
+                error, "look for checkpoints in", error.filename or self._pattern, safe="the command was not started"
+            ) from error
+        earlier = _earlier([r for r in records if r.number < attempt])
+        usable = None if seen.usable is None else Candidate(seen.usable.path, step_in(seen.usable.open_part))
+        start = decide_start(usable, seen.unusable, earlier, self._expectations(), is_fresh)
+        if start.kind is StartKind.REFUSED:
+            raise StartRefusedError(
+                f"will not start the command from zero: {start.reason}",
+                safe="nothing was changed",
+                remedy=f"make the checkpoints of --checkpoints {shown(self._pattern)} visible again, "
+                "or say --fresh if a new start is meant",
+            )
+        journal.write(
+            "started",
+            how=start.kind.value,
+            step=start.step,
+            name=shown(start.name) if start.name else "",
+            reason=start.reason,
+            rejected=[f"{c.name}: {c.problem}" for c in seen.unusable],
+        )
+        if seen.usable is None:
+            return Prepared(message=f"fresh start: {start.reason}")
+        self._noted = _as_last_good(seen.usable)
+        return self._resumed(seen, start.warning)
+
+    def _resumed(self, seen: _Seen, warning: str) -> Prepared:
+        assert seen.usable is not None
+        path = seen.usable.path
+        if path.startswith("-"):
+            # It must not be taken for an option.
+            path = f"./{path}"
+        lines = [f"resuming from {shown(path)} ({describe(_as_last_good(seen.usable))})"]
+        lines += [f"not used: {c.name}: {c.problem}" for c in seen.unusable]
+        if len(seen.kinds) > 1:
+            lines.append(f"the pattern matches {len(seen.kinds)} kinds of names: {', '.join(map(shown, seen.kinds))}")
+        if warning:
+            lines.append(warning)
+        arguments = [word.replace(PLACEHOLDER, path) for word in self._words]
+        return Prepared(arguments, {Env.CHECKPOINT: os.path.abspath(path)}, "\n".join(lines))
+
+    def note_progress(self, journal: Journal) -> None:
+        """Write down a checkpoint that is newer than the last one written down."""
+        try:
+            good = self.last_good()
+        except (OSError, LastgoodError):
+            return
+        if good is None or (self._noted is not None and good.key <= self._noted.key):
+            return
+        self._noted = good
+        journal.write("committed", step=good.step, name=shown(good.name), bytes=good.size_bytes)
+        self._records.note_saved(self._job.path, self._job.id, good.step)
+
+    def can_see_checkpoints(self, attempt: int) -> bool:
+        return True
+
+    def _look(self) -> _Seen:
+        """Find and check, newest first, until one is whole. Raises OSError."""
+        aside = self._aside()
+        matches = {m.open_part: m for m in find(self._pattern) if (shown(m.path), m.modified_ns) not in aside}
+        ordered = [matches[n.name] for n in newest_first([Named(m.open_part, m.modified) for m in matches.values()])]
+        unusable: list[Candidate] = []
+        for match in ordered:
+            problem = self._problem(match, ordered)
+            if not problem:
+                return _Seen(match, unusable, sorted({kind_of(m.open_part) for m in ordered}))
+            unusable.append(Candidate(shown(match.path), step_in(match.open_part), problem))
+        return _Seen(None, unusable, [])
+
+    def _problem(self, match: Match, all_of_them: list[Match]) -> str:
+        """Checked once for each version of a file; directories may change within, and are checked anew."""
+        if match.is_directory:
+            return problem_of_directory(match.path) or _incompleteness(match, all_of_them)
+        key = (match.path, match.modified_ns, match.size)
+        if key not in self._problems:
+            self._problems[key] = problem_of_file(match.path)
+        return self._problems[key]
+
+    def _aside(self) -> set[tuple[str, int]]:
+        if self._set_aside is None:
+            found: set[tuple[str, int]] = set()
+            for record in read_records(self._job):
+                if record.is_fresh and (event := record.first("set_aside")) is not None:
+                    found = {(str(path), int(at)) for path, at in event.data.get("files", [])}
+            self._set_aside = found
+        return self._set_aside
+
+    def _expectations(self) -> list[Expectation]:
+        found = [Expectation(f"{name}={count}") for name, count in self._restart_counts.items()]
+        record = self._records.read(self._job.path)
+        if record is not None:
+            found.append(Expectation("the record in the user's state directory", record.step))
+        return found
+
+
+def _as_last_good(match: Match) -> LastGood:
+    step = step_in(match.open_part)
+    return LastGood(match.path, step, match.modified, (float(step), match.modified), match.size)
+
+
+def _earlier(records: list[Record]) -> list[EarlierAttempt]:
+    """The attempts since the last new start, with the newest checkpoint that each was seen to write."""
+    begin = max((i for i, record in enumerate(records) if record.is_fresh), default=0)
+    found = []
+    for record in records[begin:]:
+        steps = [event.data.get("step") for event in record.events if event.kind == "committed"]
+        found.append(EarlierAttempt(record.number, max((s for s in steps if isinstance(s, int)), default=None)))
+    return found
+
+
+def _incompleteness(match: Match, all_of_them: list[Match]) -> str:
+    """A directory that lacks files which most of its kind have was not written to its end."""
+    kind = kind_of(match.open_part)
+    others = [m for m in all_of_them if m.is_directory and m.path != match.path and kind_of(m.open_part) == kind]
+    missing = missing_names(_names(match), [_names(other) for other in others])
+    return f"it lacks {', '.join(missing[:3])}, which the others have" if missing else ""
+
+
+def _names(match: Match) -> frozenset[str]:
+    step = step_in(match.open_part)
+    return frozenset(without_step(name, step) for name in files_below(match.path))
