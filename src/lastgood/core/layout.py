@@ -132,3 +132,18 @@ ENVIRONMENT: dict[str, str] = {
     Env.CHECKPOINT: "for a wrapped command: path of the checkpoint that it should resume from (unset: none)",
 }
 """Every variable of ours with its meaning; the reference page is made from this table."""
+
+FOREIGN_ENVIRONMENT: dict[str, str] = {
+    "SLURM_RESTART_COUNT": "how often Slurm has requeued the job; above 0, a start without a checkpoint is refused "
+    "unless earlier attempts are known to have ended before their first save",
+    "TORCHELASTIC_RESTART_COUNT": "the same, as torchrun counts the restarts of its workers",
+    "SLURM_JOB_END_TIME": "end of the allocation, in seconds since 1970; used where nothing else states a limit",
+    "WORLD_SIZE": "more than 1: torch.distributed must be initialised before `Run` is made",
+    "XDG_STATE_HOME": "its directory `lastgood` is used where LASTGOOD_STATE_DIR is not set",
+    "HOME": "its directory `.local/state/lastgood` is used where neither is set",
+    "PYTHONHASHSEED": "kept in manifests and compared on resume: it can change the order of sets",
+    "OMP_NUM_THREADS": "kept in manifests and compared on resume: it can change sums",
+    "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "set to 1 for torchrun, unless it is set already: without it, torch 2.13 "
+    "does not bring back workers after one was killed",
+}
+"""Variables of others that we read, or set for a command, with what they do here."""
