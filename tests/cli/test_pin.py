@@ -57,3 +57,16 @@ def test_a_damaged_one_can_be_pinned_with_a_warning(lastgood, job, save_step):
     said = lastgood("pin", job.path, 4)
     assert said.code == 0
     assert "not good" in said.err
+
+
+def test_nothing_is_written_or_deleted_through_a_link(lastgood, job, save_step, tmp_path):
+    save_step(1)
+    elsewhere = tmp_path / "elsewhere"
+    (job.checkpoints / layout.checkpoint_name(1, 1)).rename(elsewhere)
+    (elsewhere / layout.PINNED_FILE).write_text("not ours")
+    (job.checkpoints / layout.checkpoint_name(1, 1)).symlink_to(elsewhere)
+    for option in ("--reason=x", "--release"):
+        said = lastgood("pin", job.path, 1, option)
+        assert said.code == 74
+        assert "it is a link" in said.err
+    assert (elsewhere / layout.PINNED_FILE).read_text() == "not ours"

@@ -72,7 +72,11 @@ def _prune(job: "JobDirectory", keep: "Keep", lock: "JobLock | None") -> "PruneA
         deleted = [] if lock is None else retention.apply()
         verdicts = sorted([*deleted, *retention.plan()], key=lambda v: [s.name for s in surveyed].index(v.name))
         if lock is None:
-            incomplete = [s.name for s in surveyed if s.state is State.INCOMPLETE and s.listed.attempt < ended_before]
+            incomplete = [
+                s.name
+                for s in surveyed
+                if s.state is State.INCOMPLETE and not s.listed.is_link and s.listed.attempt < ended_before
+            ]
         else:
             incomplete = sweep_incomplete(job, ended_before)
     return PruneAnswer(

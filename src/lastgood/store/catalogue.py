@@ -90,14 +90,20 @@ def _mark(job: JobDirectory, name: str, mark: str) -> str:
 
 def set_mark(job: JobDirectory, name: str, mark: str, reason: str, attempt: int = 0) -> None:
     """Write rejected.json or pinned.json into a checkpoint's directory. Raises OSError if that is not possible."""
-    if os.path.islink(job.checkpoints / name):
-        raise OSError(errno.ELOOP, "it is a link, and what it leads to is not ours to change")
+    _refuse_link(job, name)
     document = Mark(layout.FORMAT_VERSION, reason, time.time(), attempt)
     durable.write_file(job.checkpoints / name / mark, seal(document))
 
 
 def clear_mark(job: JobDirectory, name: str, mark: str) -> None:
+    """Take a mark away; one that is not there is fine. Raises OSError if that is not possible."""
+    _refuse_link(job, name)
     durable.delete_file(job.checkpoints / name / mark)
+
+
+def _refuse_link(job: JobDirectory, name: str) -> None:
+    if os.path.islink(job.checkpoints / name):
+        raise OSError(errno.ELOOP, "it is a link, and what it leads to is not ours to change")
 
 
 def known(job: JobDirectory, listed: Listed) -> Known | None:
