@@ -130,7 +130,65 @@ class ExportAnswer(_Answer):
     changed: Annotated[list[str], _says("values that the format cannot hold as they were, and what they became")]
 
 
+class StatusAttempt(_Answer):
+    attempt: AttemptNumber
+    began: Annotated[float, _says("when it was claimed")]
+    ended: Annotated[float | None, _says("when it ended; null while it runs")]
+    how: Annotated[str, _says("fresh or resumed; empty if the program never said")]
+    outcome: Annotated[str, _says("how it ended; empty while it runs")]
+    reason: Annotated[str, _says("why that is thought")]
+    from_step: Annotated[int | None, _says("step that it began after")]
+    reached_step: Annotated[int | None, _says("last step that it is known to have finished")]
+    saved_step: Annotated[int | None, _says("newest step that it committed")]
+    steps_done: Annotated[int | None, _says("reached_step - from_step")]
+    lost_steps: Annotated[int, _says("steps that were or will be done again")]
+    lost_s: Annotated[float, _says("seconds spent on them")]
+    is_inner: Annotated[bool, _says("restarted inside the attempt before it, by torchrun for example")]
+
+
+class StatusLive(_Answer):
+    step: Annotated[int, _says("last step that all ranks have finished")]
+    total_steps: Annotated[int | None, _says("steps in all, if known")]
+    steps_per_s: Annotated[float | None, _says("since the attempt began")]
+    silent_s: Annotated[float, _says("since the last sign of life of the most silent rank")]
+    phase: Annotated[str, _says("what that rank is doing")]
+
+
+class StatusLastGood(_Answer):
+    name: Annotated[str, _says("name of the checkpoint; a path for a command with checkpoints of its own")]
+    step: Step
+    created: Annotated[float, _says("when it was committed")]
+    age_s: Annotated[float, _says("seconds since then")]
+    bytes: Annotated[int | None, _says("size, if known")]
+
+
+class StatusAnswer(_Answer):
+    job: JobPath
+    id: Annotated[str, _says("the job's id")]
+    state: Annotated[
+        Literal[
+            "running",
+            "running without its launcher",
+            "finished",
+            "stopped, unfinished",
+            "given up",
+            "not started yet",
+        ],
+        _says("how it stands"),
+    ]
+    why: Annotated[str, _says("what makes us say so")]
+    pid: Annotated[int | None, _says("process that runs it, if it is on this machine")]
+    host: Annotated[str, _says("machine where it runs; empty if it does not")]
+    live: Annotated[StatusLive | None, _says("from the heartbeats, on the machine where it runs")]
+    last_good: Annotated[StatusLastGood | None, _says("what the next attempt would resume from")]
+    attempts: Annotated[list[StatusAttempt], _says("oldest first")]
+    lost_steps: Annotated[int, _says("by all attempts")]
+    lost_s: Annotated[float, _says("by all attempts")]
+    restarts_left: Annotated[int | None, _says("failures that would still be restarted; null if no launcher said")]
+
+
 ANSWERS: dict[str, type[msgspec.Struct]] = {
+    "status": StatusAnswer,
     "ls": LsAnswer,
     "show": ShowAnswer,
     "verify": VerifyAnswer,

@@ -25,6 +25,12 @@ class Record(msgspec.Struct, frozen=True):
     def is_launched(self) -> bool:
         return self.first("launched") is not None
 
+    @property
+    def is_wrapped(self) -> bool:
+        """Its command has checkpoints of its own, which the launcher found."""
+        started = self.first("started")
+        return started is not None and bool(started.data.get("is_wrapped"))
+
     def first(self, kind: str) -> Event | None:
         return next((event for event in self.events if event.kind == kind), None)
 
@@ -67,18 +73,43 @@ class Account(msgspec.Struct, frozen=True):
         return False if self.how else None
 
 
-def account(records: list[Record], last_good_step: int | None) -> list[Account]:
+RESTARTED_INSIDE = "restarted inside"
+"""Outcome of an attempt that something below the launcher (torchrun) ended and followed by another."""
+
+
+def account(records: list[Record], last_good_step: int | None, *, is_running: bool = False) -> list[Account]:
     """Account for attempts, oldest first. What the newest one loses is judged by `last_good_step`.
 
     An attempt that still runs has lost nothing yet.
     """
     accounts = []
-    for i, record in enumerate(records):
-        following = records[i + 1 :]
-        is_newest = not following
-        kept = last_good_step if is_newest else _resumed_at(following)
-        accounts.append(_account(record, kept, is_inner=_is_inner(records, i), is_newest=is_newest))
+    told = _with_ends_moved_inside(records)
+    for i, record in enumerate(told):
+        following = told[i + 1 :]
+        kept = _resumed_at(following) if following else last_good_step
+        accounts.append(
+            _account(
+                record,
+                last_good_step if kept is None else kept,
+                is_inner=_is_inner(records, i),
+                began_next=following[0].began if following else None,
+                is_running=is_running and not following,
+                is_followed_inside=bool(following) and _is_inner(records, i + 1),
+            )
+        )
     return accounts
+
+
+def _with_ends_moved_inside(records: list[Record]) -> list[Record]:
+    """The launcher writes how its attempt ended into its own journal; that is the end of the last restart in it."""
+    told = list(records)
+    for i in range(len(told)):
+        if i and _is_inner(records, i):
+            ends = [event for event in told[i - 1].events if event.kind in ("ended", "decided", "hang")]
+            before = [event for event in told[i - 1].events if event not in ends]
+            told[i - 1] = msgspec.structs.replace(told[i - 1], events=before)
+            told[i] = msgspec.structs.replace(told[i], events=[*told[i].events, *ends])
+    return told
 
 
 def launches_after(records: list[Record]) -> list[Record]:
@@ -114,33 +145,44 @@ def _is_inner(records: list[Record], i: int) -> bool:
     return any(earlier.launch == record.launch and earlier.is_launched for earlier in records[:i])
 
 
-def _account(record: Record, kept_step: int | None, *, is_inner: bool, is_newest: bool) -> Account:
+def _account(
+    record: Record,
+    kept_step: int | None,
+    *,
+    is_inner: bool,
+    began_next: float | None,
+    is_running: bool,
+    is_followed_inside: bool,
+) -> Account:
     started, ended = record.first("started"), record.last("ended")
     end = ended or record.last("finished")
-    from_step = _step(started)
     saved = [
         (step, event.at) for event in record.events if event.kind == "committed" and (step := _step(event)) is not None
     ]
-    saved_step = max((step for step, _ in saved), default=None)
-    steps = [step for event in record.events if (step := _step(event)) is not None]
-    reached = max(steps, default=None)
+    reached = max((step for event in record.events if (step := _step(event)) is not None), default=None)
     last_at = max((event.at for event in record.events), default=record.began)
-    ended_at = end.at if end else (None if is_newest else last_at)
+    if end is not None:
+        ended_at: float | None = end.at
+    elif is_running:
+        ended_at = None
+    else:
+        ended_at = began_next if is_followed_inside else last_at
     lost_steps, lost_s = 0, 0.0
-    if ended_at is not None and reached is not None and reached > (kept_step or 0):
-        lost_steps = reached - (kept_step or 0)
-        kept_at = max((at for step, at in saved if step <= (kept_step or 0)), default=record.began)
-        lost_s = max(ended_at - kept_at, 0.0)
+    kept = kept_step or 0
+    if ended_at is not None and reached is not None and reached > kept:
+        lost_steps = reached - kept
+        lost_s = max(ended_at - max((at for step, at in saved if step <= kept), default=record.began), 0.0)
+    outcome = str(ended.data.get("outcome", "")) if ended else "finished" if end else ""
     return Account(
         number=record.number,
         began=record.began,
         ended=ended_at,
         how=str(started.data.get("how", "")) if started else "",
-        outcome=str(ended.data.get("outcome", "")) if ended else ("finished" if end else ""),
+        outcome=outcome or (RESTARTED_INSIDE if is_followed_inside else ""),
         reason=str(ended.data.get("reason", "")) if ended else "",
-        from_step=from_step,
+        from_step=_step(started),
         reached_step=reached,
-        saved_step=saved_step,
+        saved_step=max((step for step, _ in saved), default=None),
         lost_steps=lost_steps,
         lost_s=lost_s,
         is_inner=is_inner,

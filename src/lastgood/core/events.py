@@ -21,7 +21,8 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
       hang        what, rank                                             by the launcher
       ended       outcome, reason, exit_code, step, last_good_step,
                   made_progress, stop_cause                              by the launcher
-      decided     action, reason, delay_s, exit_code                     by the launcher
+      decided     action, reason, delay_s, exit_code, restarts_left      by the launcher
+      set_aside   files (of a command with checkpoints of its own)       by the launcher, for a new start
     """
 
     kind: str

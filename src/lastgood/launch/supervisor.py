@@ -169,6 +169,7 @@ class Supervisor:
             reason=decision.reason,
             delay_s=decision.delay_s,
             exit_code=decision.exit_code,
+            restarts_left=restarts_left(self._past, self._settings.policy),
         )
         return decision
 

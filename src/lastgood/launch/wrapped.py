@@ -99,6 +99,7 @@ class WrappedCommand:
             step=start.step,
             name=shown(start.name) if start.name else "",
             reason=start.reason,
+            is_wrapped=True,
             rejected=[f"{c.name}: {c.problem}" for c in seen.unusable],
         )
         if seen.usable is None:

@@ -1,0 +1,182 @@
+"""`lastgood status`: what a job is doing, and what its attempts did."""
+
+import argparse
+import time
+from typing import TYPE_CHECKING
+
+from lastgood.cli import arguments
+
+if TYPE_CHECKING:
+    from lastgood.cli.answers import StatusAnswer, StatusAttempt
+    from lastgood.launch.standing import Standing
+
+EXIT_GIVEN_UP = 1
+EXIT_UNFINISHED = 75
+
+_MAX_LISTED = 30
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    arguments.add_job(parser)
+    parser.add_argument("--all", action="store_true", help=f"list every attempt, not only the last {_MAX_LISTED}")
+    parser.epilog = """\
+example:
+  lastgood status runs/exp1
+
+The exit code answers: 0 running or finished; 75 neither (run it again); 1 given up, or refused;
+66 no job there. LOST counts the steps that had to be done again, and the time spent on them.
+"""
+
+
+def execute(parsed: argparse.Namespace) -> int:
+    from lastgood.cli import output
+    from lastgood.launch.standing import State, standing_of
+    from lastgood.store.jobdir import open_job
+
+    standing = standing_of(open_job(parsed.job))
+    answer = _answer(standing, time.time())
+    if parsed.json:
+        output.put_json(answer)
+    else:
+        output.put(_text(answer, is_all=parsed.all))
+    if standing.state in (State.RUNNING, State.ORPHANED, State.FINISHED):
+        return 0
+    return EXIT_GIVEN_UP if standing.state is State.GIVEN_UP else EXIT_UNFINISHED
+
+
+def _answer(standing: "Standing", now: float) -> "StatusAnswer":
+    from lastgood.cli import output
+    from lastgood.cli.answers import StatusAnswer, StatusAttempt, StatusLastGood, StatusLive
+
+    good, live = standing.last_good, standing.live
+    return StatusAnswer(
+        job=output.plain(standing.job),
+        id=standing.id,
+        state=standing.state.value,
+        why=output.plain(standing.why),
+        pid=standing.pid,
+        host=standing.host,
+        live=StatusLive(live.step, live.total_steps, live.steps_per_s, live.silent_s, live.phase) if live else None,
+        last_good=StatusLastGood(good.name, good.step, good.at, max(now - good.at, 0.0), good.size_bytes)
+        if good
+        else None,
+        attempts=[
+            StatusAttempt(
+                attempt=a.number,
+                began=a.began,
+                ended=a.ended,
+                how=a.how,
+                outcome=a.outcome,
+                reason=output.plain(a.reason),
+                from_step=a.from_step,
+                reached_step=a.reached_step,
+                saved_step=a.saved_step,
+                steps_done=a.steps_done,
+                lost_steps=a.lost_steps,
+                lost_s=a.lost_s,
+                is_inner=a.is_inner,
+            )
+            for a in standing.attempts
+        ],
+        lost_steps=standing.lost_steps,
+        lost_s=standing.lost_s,
+        restarts_left=standing.restarts_left,
+    )
+
+
+def _text(answer: "StatusAnswer", *, is_all: bool) -> str:
+    from lastgood.cli import output
+
+    facts = [("job", f"{answer.job} (id {answer.id})"), ("state", f"{answer.state}: {answer.why}")]
+    facts += _live_facts(answer)
+    facts.append(("last good", _last_good(answer)))
+    if answer.attempts:
+        facts.append(("lost", _lost(answer.lost_steps, answer.lost_s) or "nothing"))
+    if answer.restarts_left is not None:
+        facts.append(("restarts", f"{answer.restarts_left} left"))
+    lines = []
+    for label, text in facts:
+        first, *others = output.wrap(text, output.WIDTH - 11)
+        lines += [f"{label:<9}  {first}", *(" " * 11 + other for other in others)]
+    shown = answer.attempts if is_all else answer.attempts[-_MAX_LISTED:]
+    if shown:
+        lines += ["", _table(shown)]
+    if len(shown) < len(answer.attempts):
+        lines.append(f"({len(answer.attempts) - len(shown)} earlier attempts: --all)")
+    return "\n".join(lines)
+
+
+def _live_facts(answer: "StatusAnswer") -> list[tuple[str, str]]:
+    from lastgood.core.progress import progress_line
+    from lastgood.core.units import duration
+
+    facts = []
+    if answer.state.startswith("running") and answer.attempts:
+        began = answer.attempts[-1].began
+        facts.append(("since", f"{_when(began)}, for {duration(time.time() - began)}"))
+    live, good = answer.live, answer.last_good
+    if live is not None:
+        line = progress_line(
+            live.step,
+            live.total_steps,
+            live.steps_per_s,
+            good.step if good else None,
+            good.age_s if good else None,
+            69,
+        )
+        facts.append(("progress", line))
+        facts.append(("heartbeat", f'{duration(live.silent_s)} ago, in phase "{live.phase}"'))
+    return facts
+
+
+def _last_good(answer: "StatusAnswer") -> str:
+    from lastgood.core.units import byte_size, duration
+
+    good = answer.last_good
+    if good is None:
+        return "no checkpoint"
+    size = "" if good.bytes is None else f", {byte_size(good.bytes)}"
+    return f"step {good.step}{size}, {duration(good.age_s)} old ({good.name})"
+
+
+def _table(attempts: "list[StatusAttempt]") -> str:
+    from lastgood.cli import output
+    from lastgood.core.units import duration
+
+    rows = [
+        (
+            str(a.attempt),
+            _when(a.began)[5:],
+            "-" if a.ended is None else duration(max(a.ended - a.began, 0.0)),
+            _number(a.from_step),
+            _number(a.reached_step),
+            _lost(a.lost_steps, a.lost_s) or "-",
+            _outcome(a),
+        )
+        for a in attempts
+    ]
+    return output.table(["#", "BEGAN (UTC)", "TOOK", "FROM", "TO", "LOST", "OUTCOME"], rows, right=[0, 2, 3, 4])
+
+
+def _outcome(a: "StatusAttempt") -> str:
+    if not a.outcome:
+        return "running"
+    if a.outcome == "finished" or a.outcome in a.reason or not a.reason:
+        return a.outcome if a.outcome not in a.reason else a.reason
+    return f"{a.outcome}: {a.reason}"
+
+
+def _lost(steps: int, seconds: float) -> str:
+    from lastgood.core.units import duration
+
+    return f"{steps} steps, {duration(seconds)}" if steps else ""
+
+
+def _number(step: int | None) -> str:
+    return "-" if step is None else str(step)
+
+
+def _when(at: float) -> str:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
