@@ -121,7 +121,7 @@ class TorchFramework:
 
     def fingerprint(self) -> dict[str, str]:
         facts = {
-            "torch": torch.__version__,
+            "torch": str(torch.__version__),
             "torch.threads": str(torch.get_num_threads()),
             "torch.deterministic": str(torch.are_deterministic_algorithms_enabled()),
         }
