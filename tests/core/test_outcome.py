@@ -1,0 +1,197 @@
+"""How an attempt ended, from evidence as it really looks."""
+
+import pytest
+
+from lastgood.core.outcome import Evidence, Outcome, classify
+
+TRACEBACK = """\
+Traceback (most recent call last):
+  File "train.py", line 3, in <module>
+    main()
+{}
+"""
+
+TORCHRUN_KILLED = """\
+[rank1]: Traceback (most recent call last):
+[rank1]: RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:1234
+W1129 torch/distributed/elastic/multiprocessing/api.py] Sending process 42 closing signal SIGTERM
+Traceback (most recent call last):
+  File "/usr/bin/torchrun", line 8, in <module>
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+============================================================
+train.py FAILED
+------------------------------------------------------------
+Failures:
+  <NO_OTHER_FAILURES>
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-29_12:00:00
+  host      : n1
+  rank      : 0 (local_rank: 0)
+  exitcode  : {code} (pid: 4711)
+  error_file: <N/A>
+  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
+============================================================
+"""
+
+
+def outcome(**evidence: object) -> Outcome:
+    return classify(Evidence(**evidence)).outcome
+
+
+def test_exit_code_0_is_finished() -> None:
+    assert outcome(exit_code=0) is Outcome.FINISHED
+    assert outcome(exit_code=0, is_finished=True, step=10, total_steps=10) is Outcome.FINISHED
+
+
+def test_exit_code_0_before_the_last_step_is_the_programs_decision_and_says_so() -> None:
+    ending = classify(Evidence(exit_code=0, step=5, total_steps=10))
+    assert ending.outcome is Outcome.FINISHED
+    assert "after step 5 of 10" in ending.reason
+
+
+def test_75_asks_to_be_run_again() -> None:
+    assert outcome(exit_code=75) is Outcome.PREEMPTED
+
+
+@pytest.mark.parametrize("number", [6, 9, 11, 15])
+def test_a_signal_that_nobody_here_sent_may_pass(number: int) -> None:
+    ending = classify(Evidence(signal=number))
+    assert ending.outcome is Outcome.KILLED
+    assert ending.exit_code == 128 + number
+    assert "SIG" in ending.reason
+
+
+@pytest.mark.parametrize("evidence", [{"exit_code": 130}, {"signal": 2}])
+def test_sigint_that_went_past_the_launcher_is_still_somebodys_wish(evidence: dict[str, int]) -> None:
+    assert outcome(**evidence) is Outcome.CANCELLED
+
+
+def test_a_signal_below_a_shell_is_seen_in_its_exit_code() -> None:
+    assert outcome(exit_code=137, log_tail="bash: line 1:  4711 Killed  python train.py\n") is Outcome.KILLED
+
+
+def test_memory_killed_by_the_kernel_is_told_from_other_kills() -> None:
+    assert outcome(signal=9, oom_kills=1) is Outcome.OUT_OF_MEMORY
+    assert outcome(signal=9, oom_kills=0) is Outcome.KILLED
+    assert outcome(exit_code=0, oom_kills=1) is Outcome.FINISHED
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB.",
+        "RuntimeError: CUDA error: out of memory",
+        "MemoryError",
+        "terminate called after throwing an instance of 'std::bad_alloc'",
+        "RuntimeError: [enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: can't allocate memory: you tried",
+        "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate",
+    ],
+)
+def test_out_of_memory_is_read_from_the_output(line: str) -> None:
+    assert outcome(exit_code=1, log_tail=TRACEBACK.format(line)) is Outcome.OUT_OF_MEMORY
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch.distributed.DistBackendError: NCCL communicator was aborted on rank 1.",
+        "RuntimeError: [/gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:32",
+        "[rank0]:[E1129] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE)",
+        "RuntimeError: Application timeout caused pair closure",
+        "torch.distributed.DistNetworkError: The client socket has timed out after 60s",
+    ],
+)
+def test_a_communication_failure_is_told_from_a_program_error(line: str) -> None:
+    assert outcome(exit_code=1, log_tail=TRACEBACK.format(line)) is Outcome.COMMUNICATION
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "OSError: [Errno 28] No space left on device: 'out/x'",
+        "OSError: [Errno 5] Input/output error",
+        "OSError: [Errno 122] Disk quota exceeded",
+    ],
+)
+def test_a_storage_failure_is_told_from_a_program_error(line: str) -> None:
+    assert outcome(exit_code=1, log_tail=TRACEBACK.format(line)) is Outcome.STORAGE_ERROR
+
+
+def test_an_exception_is_a_program_error_and_is_quoted() -> None:
+    ending = classify(Evidence(exit_code=1, log_tail=TRACEBACK.format("KeyError: 'lr'")))
+    assert ending.outcome is Outcome.PROGRAM_ERROR
+    assert "KeyError: 'lr'" in ending.reason
+    assert ending.exit_code == 1
+
+
+def test_the_cause_wins_over_other_ranks_reactions() -> None:
+    text = TRACEBACK.format("[rank1]: RuntimeError: Connection closed by peer [127.0.0.1]:4242")
+    text += TRACEBACK.format("[rank0]: KeyError: 'lr'")
+    ending = classify(Evidence(exit_code=1, log_tail=text))
+    assert ending.outcome is Outcome.PROGRAM_ERROR
+    assert "KeyError" in ending.reason
+
+
+def test_what_the_program_reported_itself_counts_even_if_its_output_is_lost() -> None:
+    ending = classify(Evidence(exit_code=1, exceptions=("ValueError: bad batch",)))
+    assert (ending.outcome, "bad batch" in ending.reason) == (Outcome.PROGRAM_ERROR, True)
+    assert outcome(exit_code=1, exceptions=("OutOfMemoryError: CUDA out of memory.",)) is Outcome.OUT_OF_MEMORY
+
+
+def test_an_unknown_exit_code_without_any_text_is_a_program_error() -> None:
+    assert outcome(exit_code=3) is Outcome.PROGRAM_ERROR
+
+
+class TestTorchrun:
+    def test_a_killed_worker_is_no_program_error(self) -> None:
+        ending = classify(Evidence(exit_code=1, log_tail=TORCHRUN_KILLED.format(code=-9)))
+        assert (ending.outcome, ending.exit_code) == (Outcome.KILLED, 137)
+
+    def test_workers_that_saved_count_as_saved(self) -> None:
+        assert outcome(exit_code=1, log_tail=TORCHRUN_KILLED.format(code=75)) is Outcome.PREEMPTED
+
+    def test_a_refused_start_of_a_worker_counts_as_refused(self) -> None:
+        ending = classify(Evidence(exit_code=1, log_tail=TORCHRUN_KILLED.format(code=80)))
+        assert (ending.outcome, ending.exit_code) == (Outcome.REFUSED, 80)
+
+    def test_the_report_of_an_earlier_attempt_in_a_program_that_went_on_does_not_count(self) -> None:
+        assert outcome(exit_code=0, log_tail=TORCHRUN_KILLED.format(code=-9)) is Outcome.FINISHED
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [(80, Outcome.REFUSED), (78, Outcome.REFUSED), (74, Outcome.STORAGE_ERROR), (85, Outcome.STORAGE_ERROR)],
+)
+def test_our_own_codes_are_known(code: int, expected: Outcome) -> None:
+    assert outcome(exit_code=code) is expected
+
+
+class TestStopped:
+    @pytest.mark.parametrize(
+        ("cause", "expected"),
+        [
+            ("SIGTERM", Outcome.PREEMPTED),
+            ("SIGUSR1", Outcome.PREEMPTED),
+            ("SIGINT", Outcome.CANCELLED),
+            ("time limit", Outcome.TIME_LIMIT),
+        ],
+    )
+    @pytest.mark.parametrize("how", [{"exit_code": 75}, {"exit_code": 0}, {"exit_code": 1}, {"signal": 15}])
+    def test_the_cause_is_what_the_launcher_was_told_whatever_the_code(
+        self, cause: str, expected: Outcome, how: dict[str, int]
+    ) -> None:
+        assert outcome(stop_cause=cause, **how) is expected
+
+    def test_finished_before_the_stop_had_an_effect_is_finished(self) -> None:
+        assert outcome(stop_cause="SIGTERM", exit_code=0, is_finished=True) is Outcome.FINISHED
+
+    def test_killed_after_the_grace_time_is_said(self) -> None:
+        ending = classify(Evidence(signal=9, stop_cause="SIGTERM", was_forced=True))
+        assert ending.outcome is Outcome.PREEMPTED
+        assert "did not stop within the grace time" in ending.reason
+
+
+def test_a_hang_is_a_hang_however_it_was_ended() -> None:
+    assert outcome(signal=9, was_forced=True, hang="rank 1 stood still") is Outcome.HANG
