@@ -23,7 +23,8 @@ from lastgood.core.errors import DamagedError, UnstorableError
 Json = Any
 """What `json` can hold: None, bool, int, float, str, list, dict with text keys."""
 
-MAX_DEPTH = 200
+MAX_DEPTH = 100
+"""Far from Python's own limit of 1000 calls, of which a level takes up to five and the program needs some."""
 _INT64 = range(-(2**63), 2**63)
 
 
@@ -95,7 +96,7 @@ class _Flattener:
         if kind is str:
             return _encode_text(value)  # type: ignore[arg-type]
         if kind is int:
-            return value if value in _INT64 else {"$int": str(value)}
+            return value if value in _INT64 else {"$int": _decimal(value, at)}  # type: ignore[arg-type]
         if kind is float:
             return value if math.isfinite(value) else {"$float": repr(value)}  # type: ignore[arg-type]
         encode = _CONTAINERS.get(kind)
@@ -193,7 +194,7 @@ class _Unflattener:
             return {key: self.decode(value, depth + 1) for key, value in node.items()}
         try:
             return self.decode_tagged(tag[1:], node, depth + 1)
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise DamagedError(f"the skeleton holds a {tag} that cannot be read: {error}") from error
 
     def decode_tagged(self, tag: str, node: dict[str, Json], depth: int) -> Any:
@@ -219,7 +220,13 @@ class _Unflattener:
         return [self.decode(item, depth) for item in content]
 
     def pairs(self, content: Json, depth: int) -> list[tuple[Any, Any]]:
+        if not isinstance(content, list):
+            raise TypeError("not a list")
         return [(self.decode(key, depth), self.decode(value, depth)) for key, value in content]
+
+    def complex_number(self, content: Json, depth: int) -> complex:
+        real, imaginary = self.items(content, depth)
+        return complex(real, imaginary)
 
 
 _TAGS: dict[str, Callable[[_Unflattener, Any, int], Any]] = {
@@ -228,7 +235,7 @@ _TAGS: dict[str, Callable[[_Unflattener, Any, int], Any]] = {
     "frozenset": lambda u, c, d: frozenset(u.items(c, d)),
     "bytes": lambda u, c, d: base64.b64decode(c, validate=True),
     "bytearray": lambda u, c, d: bytearray(base64.b64decode(c, validate=True)),
-    "complex": lambda u, c, d: complex(*u.items(c, d)),
+    "complex": lambda u, c, d: u.complex_number(c, d),
     "dict": lambda u, c, d: dict(u.pairs(c, d)),
     "OrderedDict": lambda u, c, d: OrderedDict(u.pairs(c, d)),
     "Counter": lambda u, c, d: Counter(dict(u.pairs(c, d))),
@@ -254,6 +261,14 @@ def array_names(skeleton: Json) -> list[str]:
 
     unflatten(skeleton, note, (AnyTag(),))
     return list(names)
+
+
+def _decimal(value: int, at: str) -> str:
+    try:
+        return str(value)
+    except ValueError as error:
+        # Python's guard against numbers that take for ever to convert, both ways.
+        raise _unstorable(at, "an integer of thousands of digits") from error
 
 
 def _encode_text(text: str) -> Json:
