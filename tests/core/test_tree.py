@@ -216,13 +216,17 @@ class MyStr(str):
         (int, "type"),
         (memoryview(b""), "memoryview"),
         (Array(b"", "sparse"), "a sparse array"),
-        (10**5000, "an integer of thousands of digits"),
     ],
 )
 def test_what_cannot_be_stored_is_named_with_its_place(value, kind):
     with pytest.raises(UnstorableError, match=rf"^optimizer\.state\.3\.foo: cannot store .*{kind}") as caught:
         flatten({"optimizer": {"state": {3: {"foo": value}}}}, CODECS)
     assert caught.value.remedy
+
+
+def test_an_integer_that_python_will_not_write_out_is_refused():
+    with pytest.raises(UnstorableError, match=r"^a\.b: cannot store an integer of thousands of digits"):
+        flatten({"a": {"b": 10**5000}})
 
 
 def test_a_key_that_cannot_be_stored_is_called_a_key():
