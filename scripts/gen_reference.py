@@ -119,8 +119,12 @@ def _members(info: msgspec.inspect.Type, prefix: str) -> Iterator[tuple[str, str
             meaning = (inner.extra_json_schema or {}).get("description", "")
             inner = inner.type
         yield prefix + field.encode_name, _kind(inner), meaning
-        if isinstance(inner, msgspec.inspect.ListType) and isinstance(inner.item_type, msgspec.inspect.StructType):
-            yield from _members(inner.item_type, f"{prefix}{field.encode_name}[].")
+        place = f"{prefix}{field.encode_name}"
+        if isinstance(inner, msgspec.inspect.ListType):
+            place, inner = f"{place}[]", inner.item_type
+        for one in inner.types if isinstance(inner, msgspec.inspect.UnionType) else [inner]:
+            if isinstance(one, msgspec.inspect.StructType):
+                yield from _members(one, f"{place}.")
 
 
 def _kind(info: msgspec.inspect.Type) -> str:
