@@ -1,0 +1,51 @@
+# Everything that a person or CI runs. `make help` lists it.
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: help demo check lint test bench reference clean
+
+help:  ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
+
+demo: $(VENV)/.demo  ## kill a real training job three times and compare the result bit for bit
+	$(BIN)/python demo/demo.py
+
+check: $(VENV)/.test lint  ## static checks and the fast tests: seconds
+	$(PYTEST) -q -n 2 -m "not slow"
+
+lint: $(VENV)/.test  ## style, types, layers, generated pages
+	$(BIN)/ruff check src tests examples demo bench scripts
+	$(BIN)/ruff format --check src tests examples demo bench scripts
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python scripts/gen_reference.py --check
+
+test: $(VENV)/.test lint  ## everything, as CI runs it: minutes
+	$(PYTEST) -n 2
+
+bench: $(VENV)/.test  ## measure against peers and the machine; prints tables
+	$(BIN)/python bench/startup.py
+
+reference: $(VENV)/.test  ## write docs/reference/ from the code
+	$(BIN)/python scripts/gen_reference.py
+
+clean:  ## remove what was built here
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis bench/results
+
+$(VENV)/.venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "lastgood needs Python 3.11 or newer; set PYTHON=..."; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { echo "no venv module: on Debian or Ubuntu, apt install python3-venv"; exit 1; }
+	$(PIP) install --upgrade "pip>=25.1"
+	@touch $@
+
+$(VENV)/.demo: $(VENV)/.venv pyproject.toml
+	$(PIP) install -e . --group demo
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.venv pyproject.toml
+	$(PIP) install -e . --group test --group lint
+	@touch $@ $(VENV)/.demo
