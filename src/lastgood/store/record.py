@@ -56,7 +56,9 @@ class Records:
         """Remember that the job in `job_path` saved `step`; the error, if that was not possible."""
         if self.directory is None:
             return None
-        record = SavedRecord(os.path.realpath(job_path), job_id, step, time.time())
+        # For people who look: the key is the file's name. A path need not be text.
+        shown = os.fsencode(os.path.realpath(job_path)).decode("utf-8", "backslashreplace")
+        record = SavedRecord(shown, job_id, step, time.time())
         try:
             durable.make_directory(self.directory)
             durable.write_file(self._file(job_path), seal(record))

@@ -1,0 +1,89 @@
+"""The record outside the job: that it once saved. A net, never a need."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lastgood.core.errors import StartRefusedError
+from lastgood.store.record import Records, refuse_vanished, state_directory
+
+
+@pytest.fixture
+def records(tmp_path):
+    return Records(tmp_path / "state" / "deep")
+
+
+def test_what_is_noted_is_remembered_by_directory(records, tmp_path):
+    assert records.read(tmp_path / "job") is None
+    assert records.note_saved(tmp_path / "job", "id", 5) is None
+    assert records.note_saved(tmp_path / "job", "id", 9) is None
+    assert records.note_saved(tmp_path / "other", "id2", 1) is None
+    assert (records.read(tmp_path / "job").step, records.read(tmp_path / "job").job) == (9, "id")
+    records.forget(tmp_path / "job")
+    assert records.read(tmp_path / "job") is None
+    assert records.read(tmp_path / "other").step == 1
+
+
+def test_another_way_to_the_same_directory_is_the_same(records, tmp_path, monkeypatch):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    records.note_saved(tmp_path / "real", "id", 5)
+    monkeypatch.chdir(tmp_path)
+    for way in (tmp_path / "link", Path("real"), tmp_path / "x" / ".." / "real"):
+        assert records.read(way).step == 5
+
+
+def test_a_damaged_record_is_no_evidence(records, tmp_path):
+    records.note_saved(tmp_path / "job", "id", 5)
+    (only,) = records.directory.iterdir()
+    only.write_bytes(only.read_bytes()[:-5])
+    assert records.read(tmp_path / "job") is None
+
+
+def test_where_it_cannot_be_kept_the_reason_is_returned_not_raised(tmp_path):
+    (tmp_path / "file").write_text("")
+    records = Records(tmp_path / "file" / "below")
+    assert isinstance(records.note_saved(tmp_path / "job", "id", 5), OSError)
+    assert records.read(tmp_path / "job") is None
+    records.forget(tmp_path / "job")
+
+
+def test_without_a_place_nothing_is_kept(tmp_path):
+    records = Records(None)
+    assert records.note_saved(tmp_path, "id", 5) is None
+    assert records.read(tmp_path) is None
+    records.forget(tmp_path)
+
+
+def test_names_that_are_no_text(records):
+    path = Path(os.fsdecode(b"/somewhere/\xff\n"))
+    assert records.note_saved(path, "id", 5) is None
+    assert records.read(path).step == 5
+
+
+@pytest.mark.parametrize(
+    ("environment", "place"),
+    [
+        ({"LASTGOOD_STATE_DIR": "/a", "XDG_STATE_HOME": "/b", "HOME": "/c"}, "/a"),
+        ({"XDG_STATE_HOME": "/b", "HOME": "/c"}, "/b/lastgood"),
+        ({"HOME": "/c"}, "/c/.local/state/lastgood"),
+        ({"LASTGOOD_STATE_DIR": "", "HOME": "/c"}, "/c/.local/state/lastgood"),
+    ],
+)
+def test_where_it_lives(environment, place):
+    assert state_directory(environment) == Path(place)
+
+
+def test_no_home_is_no_place():
+    assert state_directory({}) is None
+
+
+def test_a_job_that_vanished_is_not_begun_anew(records, job, tmp_path):
+    refuse_vanished(job.path, records)
+    refuse_vanished(tmp_path / "new", records)
+    records.note_saved(job.path, job.id, 7)
+    refuse_vanished(job.path, records)
+    (job.path / "job.json").unlink()
+    with pytest.raises(StartRefusedError, match="saved step 7"):
+        refuse_vanished(job.path, records)
