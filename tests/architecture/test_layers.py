@@ -1,0 +1,129 @@
+"""The structure of the source, held by tests: who may import whom, and who may do what."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import lastgood
+
+SOURCE = Path(lastgood.__file__).parent
+
+LAYERS = ["core", "store", "runtime launch", "frameworks schedulers", "cli"]
+"""From the ground up; imports go down only, and not between neighbours."""
+
+REASONS = {
+    "core": "core decides and describes; anything it imported from above would drag files, processes or clocks into decisions",
+    "store": "the store keeps bytes safe for any user; it must not know who writes or why",
+    "runtime": "the job side must work without a launcher, and a launcher must not be loaded into the job",
+    "launch": "the launcher must work for programs that know nothing of us, and must not load the job side",
+    "frameworks": "a framework adapter serves the job side; it must not reach for commands or schedulers",
+    "schedulers": "a scheduler adapter serves the launcher; it must not reach for commands or frameworks",
+}
+
+OPTIONAL = {"torch": "frameworks", "numpy": "frameworks", "safetensors": "frameworks", "torchdata": "frameworks"}
+"""Packages that only some jobs have or need, and where they may be imported."""
+
+NUMPY_ALLOWED = {"runtime/sampler.py"}
+"""The sampler makes its order with NumPy, which every job that uses it has."""
+
+DURABLE_CALLS = {
+    ("os", "fsync"),
+    ("os", "fdatasync"),
+    ("os", "replace"),
+    ("os", "rename"),
+    ("os", "link"),
+    ("os", "unlink"),
+    ("os", "remove"),
+    ("os", "rmdir"),
+    ("shutil", "rmtree"),
+    ("shutil", "move"),
+}
+
+NOT_OF_A_JOB = {"launch/attempt.py"}
+"""Removes the directory of heartbeats that it made on this node: nothing there outlives the attempt."""
+
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+
+def layer_of(module: str) -> str | None:
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 and parts[0] == "lastgood" and (SOURCE / parts[1]).is_dir() else None
+
+
+def height(layer: str) -> int:
+    return next(i for i, names in enumerate(LAYERS) if layer in names.split())
+
+
+def imports_of(path: Path) -> list[tuple[int, str]]:
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found += [(node.lineno, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.append((node.lineno, node.module))
+    return found
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(SOURCE).as_posix()
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_imports_go_down_only(path: Path) -> None:
+    own = path.relative_to(SOURCE).parts[0]
+    if not (SOURCE / own).is_dir():
+        return
+    for line, module in imports_of(path):
+        other = layer_of(module)
+        if other is None or other == own:
+            continue
+        assert height(other) < height(own), (
+            f"{name_of(path)}:{line}: {own} may not import {other}: {REASONS.get(own, '')}"
+        )
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_optional_packages_are_imported_only_where_their_adapter_is(path: Path) -> None:
+    for line, module in imports_of(path):
+        home = OPTIONAL.get(module.split(".")[0])
+        if home is None or name_of(path).startswith(home + "/") or name_of(path) in NUMPY_ALLOWED:
+            continue
+        pytest.fail(
+            f"{name_of(path)}:{line}: {module} may be imported in {home}/ only: a plain install lacks it, or pays for it"
+        )
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_only_one_module_renames_flushes_and_deletes(path: Path) -> None:
+    if name_of(path) == "store/durable.py" or name_of(path) in NOT_OF_A_JOB:
+        return
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        owner = node.func.value.id if isinstance(node.func.value, ast.Name) else ""
+        assert (owner, node.func.attr) not in DURABLE_CALLS, (
+            f"{name_of(path)}:{node.lineno}: {owner}.{node.func.attr} belongs to store/durable.py, which knows the order "
+            "that survives a crash"
+        )
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_module_can_be_read_in_one_sitting(path: Path) -> None:
+    lines = len(path.read_text().splitlines())
+    assert lines <= 400, f"{name_of(path)} has {lines} lines: it usually holds two ideas by now"
+
+
+def test_the_public_names_are_these() -> None:
+    assert set(lastgood.__all__) == {"Keep", "LastgoodError", "ResumableSampler", "Run", "__version__", "read_log"}
+    for name in lastgood.__all__:
+        assert getattr(lastgood, name) is not None
+
+
+def test_every_error_has_a_code_and_a_meaning_of_its_own() -> None:
+    from lastgood.core.errors import LastgoodError, exit_code_table
+
+    codes = [code for code, _, _ in exit_code_table()]
+    assert len(codes) == len(set(codes))
+    assert all(error.meaning != LastgoodError.meaning for error in LastgoodError.__subclasses__())
+    assert all(code < 128 or code == 130 for code in codes), "Slurm shows codes from 128 up less 128"
