@@ -4,16 +4,16 @@ No NumPy, and nothing that starts threads before the work: the process must be s
 some hundred times.
 """
 
-from faults import states
+from faults import flaws, lossyfs, states
 from lastgood.core.layout import PINNED_FILE, REJECTED_FILE
 from lastgood.core.retention import Keep
 from lastgood.store import attempts, catalogue, jobdir, sweep
 
 
-def start(job: str, launch: str = "") -> None:
+def start(job: str) -> None:
     """What every start does first: the job's directory, and the next attempt in it."""
     directory = jobdir.create_job(job)
-    attempts.claim_attempt(directory, launch)
+    attempts.claim_attempt(directory, "")
 
 
 def save(job: str, step: int, attempt: int) -> None:
@@ -45,4 +45,19 @@ def whole_life(job: str, step: int, keep: int = 1) -> None:
     sweep.Retention(directory, Keep(last=keep), attempt).apply()
 
 
-SCENARIOS = {f.__name__: f for f in (start, save, retire, recover, reject, pin, whole_life)}
+def noted_life(job: str, step: int, flaw: str = "") -> None:
+    """A start, a retirement, a save and another retirement, on a `lossyfs`, which is told when a commit
+    has returned. `flaw` breaks the store on purpose."""
+    flaws.bring_in(flaw)
+    states.make_repeatable(step)
+    directory = jobdir.create_job(job)
+    attempt = attempts.claim_attempt(directory, "").attempt
+    sweep.sweep_incomplete(directory, attempt)
+    retention = sweep.Retention(directory, Keep(last=1), attempt)
+    retention.apply()
+    states.write(directory, step, attempt)
+    lossyfs.leave_note(job, f"committed {step}")
+    retention.apply()
+
+
+SCENARIOS = {f.__name__: f for f in (start, save, retire, recover, reject, pin, whole_life, noted_life)}

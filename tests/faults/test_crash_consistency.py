@@ -139,7 +139,7 @@ def test_a_killed_first_start_leaves_a_directory_that_the_next_start_can_use(
         assert jobdir.create_job(path).id == work.id
         _next_attempt_works(work)
 
-    kills = _kill_everywhere(nursery, log, tmp_path / "none", check, "start", launch="")
+    kills = _kill_everywhere(nursery, log, tmp_path / "none", check, "start")
     count_points(kills, "kills")
 
 
@@ -153,7 +153,7 @@ def test_a_killed_second_start_changes_nothing_that_is_good(
         assert states.newest_good(work) == 10
         _next_attempt_works(work)
 
-    count_points(_kill_everywhere(nursery, log, job.path, check, "start", launch=""), "kills")
+    count_points(_kill_everywhere(nursery, log, job.path, check, "start"), "kills")
 
 
 def test_a_killed_rejection_is_made_or_not_made(

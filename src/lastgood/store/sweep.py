@@ -101,6 +101,8 @@ def sweep_incomplete(job: JobDirectory, before_attempt: int) -> list[str]:
         if (job.checkpoints / listed.name / MANIFEST_FILE).exists():
             continue
         with suppress(FileNotFoundError):
+            # A retention that died here may have removed the manifest and not flushed that.
+            durable.flush_directory(job.checkpoints / listed.name)
             _delete_ours(job, listed.name)
         swept.append(listed.name)
     newest = max(attempt_numbers(job), default=0)
