@@ -76,7 +76,7 @@ def last_good(surveyed: list[Surveyed]) -> Surveyed | None:
     return next((s for s in surveyed if s.state is State.GOOD and not s.listed.is_set_aside), None)
 
 
-_WANTED = re.compile(r"(\d{1,12})(?:-(\d{1,9}))?\Z")
+_WANTED = re.compile(r"([0-9]{1,12})(?:-([0-9]{1,9}))?\Z")
 
 
 def find(job: JobDirectory, surveyed: list[Surveyed], wanted: str) -> Surveyed:
