@@ -7,7 +7,7 @@ some hundred times.
 from faults import flaws, lossyfs, states
 from lastgood.core.layout import PINNED_FILE, REJECTED_FILE
 from lastgood.core.retention import Keep
-from lastgood.store import attempts, catalogue, jobdir, sweep
+from lastgood.store import attempts, catalogue, durable, jobdir, sweep
 
 
 def start(job: str) -> None:
@@ -52,12 +52,16 @@ def noted_life(job: str, step: int, flaw: str = "") -> None:
     states.make_repeatable(step)
     directory = jobdir.create_job(job)
     attempt = attempts.claim_attempt(directory, "").attempt
-    sweep.sweep_incomplete(directory, attempt)
+    with durable.explained("tidy", job):
+        sweep.sweep_incomplete(directory, attempt)
     retention = sweep.Retention(directory, Keep(last=1), attempt)
-    retention.apply()
+    # As callers do with these: their OSError becomes an error that says what and where.
+    with durable.explained("tidy", job):
+        retention.apply()
     states.write(directory, step, attempt)
     lossyfs.leave_note(job, f"committed {step}")
-    retention.apply()
+    with durable.explained("tidy", job):
+        retention.apply()
 
 
 SCENARIOS = {f.__name__: f for f in (start, save, retire, recover, reject, pin, whole_life, noted_life)}
