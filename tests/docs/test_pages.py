@@ -1,0 +1,91 @@
+"""Pages whose code is run and whose output is compared: what a reader sees is what happens.
+
+In a page, ```python file=NAME``` is saved as a file, and each `$ command` of a ```console``` block is run in a shell,
+in order, in an empty directory. Numbers are compared as "a number"; a line `...` stands for any lines.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = ["tutorial/first-job.md", "how-to/wrap-a-command.md", "how-to/look-after-checkpoints.md", "how-to/pytorch.md"]
+
+_FENCE = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_NUMBER = re.compile(r"\d[\d.:]*")
+_HEX = re.compile(r"\b[0-9a-f]{16}\b")
+_STAMP = re.compile(r"on \S+ at \S+Z")
+
+
+def normalised(line: str, home: str) -> str:
+    line = line.replace(home, "/home/you")
+    line = _STAMP.sub("on host at time", _HEX.sub("<id>", line))
+    line = re.sub(r"\d+ (?:h|min) (?=\d)", "", line)
+    return re.sub(r"\s+", " ", _NUMBER.sub("#", line)).strip()
+
+
+def matches(expected: list[str], got: list[str]) -> bool:
+    """True if `got` is `expected`, where "..." stands for any number of lines."""
+    if not expected:
+        return not got
+    if expected[0] == "...":
+        return any(matches(expected[1:], got[i:]) for i in range(len(got) + 1))
+    return bool(got) and got[0] == expected[0] and matches(expected[1:], got[1:])
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A directory with a path as short as a reader's own, because long ones are wrapped in tables."""
+    with tempfile.TemporaryDirectory(prefix="u", dir="/tmp") as directory:
+        yield Path(directory)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_shows_what_happens(page: str, home: Path, tmp_path: Path) -> None:
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("LASTGOOD_")},
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "LASTGOOD_STATE_DIR": str(tmp_path / ".state"),
+    }
+    status = 0
+    for language, file, body in _FENCE.findall((DOCS / page).read_text()):
+        if file:
+            (home / file).parent.mkdir(parents=True, exist_ok=True)
+            (home / file).write_text(body)
+        elif language == "console":
+            for command, expected in steps_of(body):
+                done = subprocess.run(
+                    ["bash", "-c", f"(exit {status}); {command}"],
+                    cwd=home,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                    timeout=120,
+                    check=False,
+                )
+                status = done.returncode if done.returncode >= 0 else 128 - done.returncode
+                want = [normalised(line, str(home)) for line in expected]
+                got = [normalised(line, str(home)) for line in done.stdout.splitlines()]
+                assert matches(want, got), (
+                    f"$ {command}\n\nthe page says:\n" + "\n".join(want) + "\n\nit printed:\n" + "\n".join(got)
+                )
+
+
+def steps_of(body: str) -> list[tuple[str, list[str]]]:
+    """The commands of a console block, each with the lines below it."""
+    found: list[tuple[str, list[str]]] = []
+    for line in body.splitlines():
+        if line.startswith("$ "):
+            found.append((line[2:], []))
+        elif found:
+            found[-1][1].append(line)
+    return found
