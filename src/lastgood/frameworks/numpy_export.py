@@ -25,11 +25,12 @@ def write_npz(export: Export, new: NewFile) -> list[str]:
                 safe="nothing was written",
                 remedy="export to .safetensors or .pt instead, or leave that entry out with --entry",
             )
+    data = export.read()
     # A file descriptor, so that the archive is written straight into the file that will get the name.
     with os.fdopen(os.dup(new.fileno()), "wb") as file, zipfile.ZipFile(file, "w", allowZip64=True) as archive:
         for name, source in export.arrays.items():
             with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, numpy_array(source, export.read(name)), allow_pickle=False)
+                np.lib.format.write_array(member, numpy_array(source, data[name]), allow_pickle=False)
     return []
 
 

@@ -44,12 +44,13 @@ def write_dcp(export: Export, path: Path) -> list[str]:
 
 
 def _state(export: Export) -> tuple[dict[str, Any], list[str]]:
+    data = export.read()
     made: dict[str, torch.Tensor] = {}
 
     def array(name: str, kind: str, tag: dict[str, Any]) -> torch.Tensor:
         # One tensor however often it is referred to, so that tied weights stay tied.
         if name not in made:
-            made[name] = _tensor(name, export.arrays[name], export.read(name))
+            made[name] = _tensor(name, export.arrays[name], data[name])
         return made[name]
 
     decoded = {entry: tree.unflatten(skeleton, array, (TORCH, NUMPY)) for entry, skeleton in export.entries.items()}

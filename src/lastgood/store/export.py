@@ -47,10 +47,14 @@ class Export(NamedTuple):
     def nbytes(self) -> int:
         return sum(source.spec.nbytes for source in self.arrays.values())
 
-    def read(self, name: str) -> memoryview:
-        """The bytes of an array, verified."""
-        source = self.arrays[name]
-        return self.checkpoint.read(source.rank, [source.spec.name])[source.spec.name]
+    def read(self) -> dict[str, memoryview]:
+        """The bytes of every array by exported name, verified. Takes as much memory as they have bytes."""
+        ranks = {source.rank for source in self.arrays.values()}
+        data = {
+            rank: self.checkpoint.read(rank, [s.spec.name for s in self.arrays.values() if s.rank == rank])
+            for rank in ranks
+        }
+        return {name: data[source.rank][source.spec.name] for name, source in self.arrays.items()}
 
 
 def select(checkpoint: Checkpoint, wanted: list[str], all_entries: list[str], rank: int | None) -> Export:
@@ -172,9 +176,10 @@ def write_safetensors(export: Export, new: durable.NewFile) -> list[str]:
     kinds = {source.kind for source in export.arrays.values()}
     metadata = {"format": "pt"} if kinds == {"torch"} else {}
     layout = tensorfile.plan(specs, {**metadata, "lastgood": export.checkpoint.name})
+    data = export.read()
     new.write(layout.header)
     for placed in layout.arrays:
-        new.write(export.read(placed.spec.name))
+        new.write(data[placed.spec.name])
     return [
         f"{name}: stored as {source.spec.dtype} {list(source.spec.shape)}; its own type is beside it in the JSON file"
         for name, source in export.arrays.items()

@@ -57,7 +57,8 @@ def array_names_of(entries: dict[str, Any], checkpoint: str) -> list[str]:
 
 
 def _holders(checkpoint: Checkpoint, rank: int, names: list[str]) -> dict[str, Held]:
-    own, own_shared = checkpoint.arrays(rank), set(checkpoint.part(rank).shared)
+    files = {rank: checkpoint.arrays(rank)}
+    own, own_shared = files[rank], set(checkpoint.part(rank).shared)
     others: dict[str, int] = {}
     if any(name not in own for name in names):
         for other in range(checkpoint.manifest.world_size):
@@ -65,7 +66,9 @@ def _holders(checkpoint: Checkpoint, rank: int, names: list[str]) -> dict[str, H
     holders = {}
     for name in names:
         holder = rank if name in own else others.get(name)
-        placed = None if holder is None else checkpoint.arrays(holder).get(name)
+        if holder is not None and holder not in files:
+            files[holder] = checkpoint.arrays(holder)
+        placed = None if holder is None else files[holder].get(name)
         if holder is None or placed is None:
             raise DamagedError(f"{checkpoint.name}: the array {name!r} of rank {rank} is in no file")
         holders[name] = Held(holder, placed, holder != rank or name in own_shared)
