@@ -5,12 +5,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from lastgood.core.manifest import Manifest
 from lastgood.core.tensorfile import ArraySpec
 from lastgood.store.attempts import claim_attempt
 from lastgood.store.jobdir import JobDirectory, create_job
 from lastgood.store.writer import CheckpointWriter
+
+# No test judges by time: a machine that is busy would fail them.
+settings.register_profile("lastgood", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("lastgood")
 
 
 @pytest.fixture(autouse=True)

@@ -219,6 +219,7 @@ def test_safetensors_needs_no_library_of_arrays(job, save_step, tmp_path):
     assert "needs torch" in end.stderr
 
 
+@pytest.mark.slow
 class TestTorch:
     """With PyTorch, which the formats .pt and the directory need."""
 

@@ -11,15 +11,14 @@ from hypothesis import strategies as st
 from lastgood.core.errors import DamagedError
 from lastgood.core.sealed import seal, unseal
 
-scalars = (
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**63), 2**63 - 1)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text()
+text = st.text(max_size=6)
+numbers = st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+values = st.recursive(
+    st.none() | st.booleans() | numbers | text,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3),
+    max_leaves=8,
 )
-values = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
-documents = st.dictionaries(st.text(), values, min_size=1)
+documents = st.dictionaries(text, values, min_size=1, max_size=4)
 
 
 class Point(msgspec.Struct):
