@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastgood.core.numbering import Named, is_temporary, kind_of, missing_names, newest_first, numbers_in
+from lastgood.core.numbering import Contents, Named, is_temporary, kind_of, missing_files, newest_first, numbers_in
 
 
 def order(*names: str) -> list[str]:
@@ -66,10 +66,26 @@ def test_any_name_has_a_kind_and_numbers(name: str) -> None:
     numbers_in(name)
 
 
+def contents(*files: str, step: int = 1) -> Contents:
+    return Contents(step, frozenset(files))
+
+
 def test_a_file_counts_as_missing_if_more_than_half_of_the_others_have_it() -> None:
-    full, bare = frozenset({"model.pt", "optimizer.pt"}), frozenset({"model.pt"})
-    assert missing_names(bare, [full]) == ["optimizer.pt"]
-    assert missing_names(bare, [full, bare, full]) == ["optimizer.pt"]
-    assert missing_names(bare, [full, bare]) == []
-    assert missing_names(full, [bare]) == []
-    assert missing_names(bare, []) == []
+    full, bare = contents("model.pt", "optimizer.pt"), contents("model.pt")
+    assert missing_files(bare, [full]) == ["optimizer.pt"]
+    assert missing_files(bare, [full, bare, full]) == ["optimizer.pt"]
+    assert missing_files(bare, [full, bare]) == []
+    assert missing_files(full, [bare]) == []
+    assert missing_files(bare, []) == []
+
+
+def test_a_missing_shard_is_missing_whatever_the_steps_are_called() -> None:
+    both = contents("m-1-of-2", "m-2-of-2", step=1)
+    assert missing_files(contents("m-1-of-2", step=2), [both]) == ["m-2-of-2"]
+    assert missing_files(contents("m-2-of-2", step=3), [both]) == ["m-3-of-2"]
+
+
+def test_names_that_tell_their_step_have_counterparts() -> None:
+    old = contents("global_step0400/a", "latest", step=400)
+    assert missing_files(contents("global_step0500/a", "latest", step=500), [old]) == []
+    assert missing_files(contents("latest", step=500), [old]) == ["global_step0500/a"]

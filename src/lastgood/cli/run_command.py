@@ -70,6 +70,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     from lastgood.cli.wiring import RunRequest, run_job
     from lastgood.launch.supervisor import Settings
+    from lastgood.launch.wrapped import parse_wrapping
 
     settings = Settings(
         policy=Policy(
@@ -86,8 +87,7 @@ def execute(arguments: argparse.Namespace) -> int:
             command=_command(arguments.words),
             settings=settings,
             time_limit_s=None if arguments.time_limit is None else _positive("--time-limit", arguments.time_limit),
-            resume_argument=arguments.resume_arg,
-            checkpoints=arguments.checkpoints,
+            wrapping=parse_wrapping(arguments.checkpoints, arguments.resume_arg),
             is_quiet=arguments.quiet,
         )
     )

@@ -15,7 +15,7 @@ from lastgood.launch.ports import Application
 from lastgood.launch.process import become_subreaper, check_command
 from lastgood.launch.supervisor import Settings, Supervisor
 from lastgood.launch.takeover import take_lock
-from lastgood.launch.wrapped import WrappedCommand
+from lastgood.launch.wrapped import WrappedCommand, Wrapping
 from lastgood.schedulers.local import LocalScheduler
 from lastgood.store.jobdir import JobDirectory, create_job
 from lastgood.store.record import Records, refuse_vanished, state_directory
@@ -28,8 +28,8 @@ class RunRequest(msgspec.Struct, frozen=True):
     command: Sequence[str]
     settings: Settings
     time_limit_s: float | None = None
-    resume_argument: str | None = None
-    checkpoints: str | None = None
+    wrapping: Wrapping | None = None
+    """For a command with checkpoints of its own."""
     is_quiet: bool = False
 
 
@@ -59,7 +59,6 @@ def run_job(request: RunRequest) -> int:
 
 
 def _application(request: RunRequest, job: JobDirectory, records: Records, scheduler: LocalScheduler) -> Application:
-    if request.checkpoints is None:
+    if request.wrapping is None:
         return LibraryProgram(job)
-    counts = scheduler.restart_counts()
-    return WrappedCommand(job, records, request.checkpoints, request.resume_argument, counts)
+    return WrappedCommand(job, records, request.wrapping, scheduler.restart_counts())

@@ -81,23 +81,27 @@ def _age_key(checkpoint: Named) -> tuple[tuple[int, ...], float, str]:
     return (numbers_in(checkpoint.name), checkpoint.modified, checkpoint.name)
 
 
-def without_step(name: str, step: int) -> str:
-    """A file's name with the step of its checkpoint taken out, to be compared between checkpoints.
+class Contents(msgspec.Struct, frozen=True):
+    """The files of a checkpoint directory, by their paths within it, and the step in the directory's name."""
 
-    >>> without_step("global_step0500.pt", 500), without_step("shard-00001-of-00004.pt", 500)
-    ('global_step{step}.pt', 'shard-00001-of-00004.pt')
-    """
-    return re.sub(rf"(?<!\d)0*{step}(?!\d)", "{step}", name)
+    step: int
+    files: frozenset[str]
 
 
-def missing_names(directory: frozenset[str], others: list[frozenset[str]]) -> list[str]:
+def missing_files(directory: Contents, others: list[Contents]) -> list[str]:
     """Which files a checkpoint directory lacks that more than half of the others have.
 
-    Names that differ only in their numbers (`model-00001-of-00004`, `rank_3.pt`) are compared as they are:
-    a missing shard is missing.
+    A file whose name tells its own step has its counterpart under the other step.
 
-    >>> missing_names(frozenset({"model.pt"}), [frozenset({"model.pt", "optimizer.pt"})])
+    >>> missing_files(Contents(500, frozenset({"m.pt"})), [Contents(400, frozenset({"m.pt", "optimizer.pt"}))])
     ['optimizer.pt']
+    >>> missing_files(Contents(500, frozenset({"state500.pt"})), [Contents(400, frozenset({"state400.pt"}))])
+    []
     """
-    everywhere = {name for other in others for name in other}
-    return sorted(name for name in everywhere - directory if 2 * sum(name in other for other in others) > len(others))
+    counts: dict[str, int] = {}
+    for other in others:
+        for name in other.files:
+            here = re.sub(rf"(?<!\d)(0*){other.step}(?!\d)", rf"\g<1>{directory.step}", name)
+            if name not in directory.files and here not in directory.files:
+                counts[here] = counts.get(here, 0) + 1
+    return sorted(name for name, count in counts.items() if 2 * count > len(others))

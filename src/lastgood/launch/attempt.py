@@ -127,21 +127,25 @@ class Running:
     def _is_over(self) -> bool:
         if self._command.status is None:
             return False
-        left = self._command.processes()
-        if not left:
+        if self._command.is_gone():
             return True
         now = time.monotonic()
         if not self._has_ended:
             self._has_ended = True
             if self._stop is None and self._kill_at is None:
-                self._say(f"the command has ended, {len(left)} process(es) of it still run: ending them")
-                self._command.send(SIGTERM)
-                self._kill_at = now + min(self._limits.grace_s, LEFTOVER_GRACE_S)
+                self._end_leftovers(now)
         if self._killed_at is not None and now - self._killed_at > _UNKILLABLE_S:
-            pids = ", ".join(str(process.pid) for process in left)
+            pids = ", ".join(str(process.pid) for process in self._command.processes())
             self._say(f"process(es) {pids} cannot be ended (they wait inside the kernel)", is_important=True)
             return True
         return False
+
+    def _end_leftovers(self, now: float) -> None:
+        """The command itself has ended unasked; what it started has no reason to live on."""
+        count = self._command.send(SIGTERM)
+        if count:
+            self._say(f"the command has ended, {count} process(es) of it still run: ending them")
+        self._kill_at = now + min(self._limits.grace_s, LEFTOVER_GRACE_S)
 
     def _patience_s(self) -> float:
         now = time.monotonic()
@@ -233,13 +237,8 @@ class Running:
 
     def _evidence(self, kills: int) -> Evidence:
         status = self._command.status
-        if (
-            status is not None
-            and status < 0
-            and self._stop is not None
-            and EXIT_SAVED_RUN_AGAIN in self._command.orphan_statuses
-        ):
-            # A shell in between died of the signal at once; the program below it saved and said so.
+        if self._stop is not None and EXIT_SAVED_RUN_AGAIN in self._command.orphan_statuses:
+            # A shell in between ended in its own way; the program below it saved and said so.
             status = EXIT_SAVED_RUN_AGAIN
         progress = self._watch.progress()
         events, is_finished = self._what_the_program_wrote()

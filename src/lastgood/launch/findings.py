@@ -27,17 +27,9 @@ def find(pattern: str) -> list[Match]:
     """Everything that a pattern matches: `*`, `?` and `[...]` within a name, `**` for directories in between.
 
     A directory that does not exist holds nothing. Hidden and temporary names never match, unless the pattern
-    spells them out. Raises OSError for what cannot be read, UsageError for a pattern that names nothing.
+    spells them out. Raises OSError for what cannot be read.
     """
-    names = pattern.split("/")
-    fixed = 0
-    while fixed < len(names) - 1 and not _is_open(names[fixed]):
-        fixed += 1
-    base, rest = "/".join(names[:fixed]), [name for name in names[fixed:] if name]
-    if not rest:
-        raise UsageError(f"--checkpoints {pattern}: names no file", remedy="give a pattern such as 'out/*.pt'")
-    if fixed and not base:
-        base = "/"
+    base, rest = split_pattern(pattern)
     found = {}
     for path in _walk(base, rest):
         try:
@@ -49,6 +41,19 @@ def find(pattern: str) -> list[Match]:
         is_directory = os.path.isdir(path)
         found[path] = Match(path, open_part, status.st_mtime, status.st_mtime_ns, status.st_size, is_directory)
     return sorted(found.values(), key=lambda match: match.path)
+
+
+def split_pattern(pattern: str) -> tuple[str, list[str]]:
+    """The directory that a pattern begins in, and the names from its first wildcard on. Raises UsageError."""
+    names = pattern.split("/")
+    fixed = 0
+    while fixed < len(names) - 1 and not _is_open(names[fixed]):
+        fixed += 1
+    rest = [name for name in names[fixed:] if name]
+    if not rest:
+        raise UsageError(f"--checkpoints {pattern}: names no file", remedy="give a pattern such as 'out/*.pt'")
+    base = "/".join(names[:fixed])
+    return ("/" if fixed and not base else base), rest
 
 
 def _walk(directory: str, names: list[str]) -> Iterator[str]:

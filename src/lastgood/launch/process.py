@@ -89,23 +89,42 @@ class Command:
             elif pid not in self._strangers:
                 self.orphan_statuses.append(status)
 
+    def is_gone(self) -> bool:
+        """True if no process of the command is left, not even a zombie.
+
+        Every living descendant has an unbroken line of living parents that begins with a child of ours,
+        because orphans become our children. So having no children is proof.
+        """
+        self.reap()
+        try:
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return True
+        return bool(self._strangers) and not self.processes()
+
     def processes(self) -> list[psutil.Process]:
         """All living processes of the command, parents first."""
-        alive = []
+        # One pass over /proc can miss a process that becomes our child meanwhile.
+        found = {process.pid: process for _ in range(2) for process in self._one_pass()}
+        return [process for process in found.values() if _is_alive(process)]
+
+    def _one_pass(self) -> list[psutil.Process]:
+        found = []
         for child in psutil.Process().children():
             if child.pid not in self._strangers:
+                found.append(child)
                 with suppress(psutil.NoSuchProcess):
-                    alive += [child, *child.children(recursive=True)]
-        return [process for process in alive if _is_alive(process)]
+                    found += child.children(recursive=True)
+        return found
 
     def send(self, number: int) -> int:
         """Pass a signal on to every process of the command, as core.stopping says; how many got one."""
         count = 0
-        # Children first: a shell that dies of the signal must not take the news away from its child.
-        for process in reversed(self.processes()):
+        # Parents first: a shell whose child ends would go on to its next command.
+        for process in self.processes():
             chosen = signal_for(number, is_caught=catches(process.pid, number))
             if chosen is not None:
-                with suppress(psutil.NoSuchProcess, PermissionError, psutil.AccessDenied):
+                with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
                     process.send_signal(chosen)
                     count += 1
         return count

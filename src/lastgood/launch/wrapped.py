@@ -13,10 +13,10 @@ import msgspec
 from lastgood.core.accounting import Record
 from lastgood.core.errors import LastgoodError, StartRefusedError, UsageError
 from lastgood.core.layout import Env
-from lastgood.core.numbering import Named, kind_of, missing_names, newest_first, step_in, without_step
+from lastgood.core.numbering import Contents, Named, kind_of, missing_files, newest_first, step_in
 from lastgood.core.quoting import shown
 from lastgood.core.start import Candidate, EarlierAttempt, Expectation, StartKind, decide_start
-from lastgood.launch.findings import Match, find
+from lastgood.launch.findings import Match, find, split_pattern
 from lastgood.launch.history import read_records
 from lastgood.launch.library import describe
 from lastgood.launch.ports import LastGood, Prepared
@@ -29,8 +29,29 @@ from lastgood.store.record import Records
 PLACEHOLDER = "{checkpoint}"
 
 
-def parse_template(template: str) -> list[str]:
-    """The words of --resume-arg, split as a shell would. Raises UsageError."""
+class Wrapping(msgspec.Struct, frozen=True):
+    """How to find a command's checkpoints and how to pass one to it. Made by `parse_wrapping`."""
+
+    pattern: str
+    words: list[str]
+    """To be added to the command, PLACEHOLDER standing for the path."""
+
+
+def parse_wrapping(pattern: str | None, template: str | None) -> Wrapping | None:
+    """From --checkpoints and --resume-arg, the latter split as a shell would; None if neither is given.
+
+    Raises UsageError.
+    """
+    if pattern is None:
+        if template is None:
+            return None
+        raise UsageError(
+            "--resume-arg without --checkpoints: where are the checkpoints?",
+            remedy="add a pattern, such as --checkpoints 'out/*.pt'",
+        )
+    split_pattern(pattern)
+    if template is None:
+        return Wrapping(pattern, [])
     try:
         words = shlex.split(template)
     except ValueError as error:
@@ -40,7 +61,7 @@ def parse_template(template: str) -> list[str]:
             f"--resume-arg {template!r} does not say where the checkpoint goes",
             remedy=f"write {PLACEHOLDER} for its path, such as '--resume-from {PLACEHOLDER}'",
         )
-    return words
+    return Wrapping(pattern, words)
 
 
 class _Seen(msgspec.Struct, frozen=True):
@@ -52,15 +73,13 @@ class _Seen(msgspec.Struct, frozen=True):
 
 
 class WrappedCommand:
-    """Finds the newest whole checkpoint that matches `pattern`, and passes it by `template`."""
+    """Finds the newest whole checkpoint of a command, and passes it on."""
 
-    def __init__(
-        self, job: JobDirectory, records: Records, pattern: str, template: str | None, restart_counts: dict[str, int]
-    ) -> None:
+    def __init__(self, job: JobDirectory, records: Records, wrapping: Wrapping, restart_counts: dict[str, int]) -> None:
         self._job = job
         self._records = records
-        self._pattern = pattern
-        self._words = [] if template is None else parse_template(template)
+        self._pattern = wrapping.pattern
+        self._words = wrapping.words
         self._restart_counts = restart_counts
         self._problems: dict[tuple[str, int, int], str] = {}
         self._set_aside: set[tuple[str, int]] | None = None
@@ -195,10 +214,9 @@ def _incompleteness(match: Match, all_of_them: list[Match]) -> str:
     """A directory that lacks files which most of its kind have was not written to its end."""
     kind = kind_of(match.open_part)
     others = [m for m in all_of_them if m.is_directory and m.path != match.path and kind_of(m.open_part) == kind]
-    missing = missing_names(_names(match), [_names(other) for other in others])
+    missing = missing_files(_contents(match), [_contents(other) for other in others])
     return f"it lacks {', '.join(missing[:3])}, which the others have" if missing else ""
 
 
-def _names(match: Match) -> frozenset[str]:
-    step = step_in(match.open_part)
-    return frozenset(without_step(name, step) for name in files_below(match.path))
+def _contents(match: Match) -> Contents:
+    return Contents(step_in(match.open_part), frozenset(files_below(match.path)))

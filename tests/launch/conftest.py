@@ -1,0 +1,130 @@
+"""Starting the real launcher, and finding whatever it might leave behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+import pytest
+
+MARK = "LASTGOOD_TEST_MARK"
+LIMIT_S = 90.0
+"""No wait in a test takes longer; nothing in them is expected to come near it."""
+
+
+class Ended(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+def wait_for(condition: Callable[[], Any], what: str = "", limit_s: float = LIMIT_S) -> Any:
+    """The first true answer of `condition`; fails if there is none within the limit."""
+    end = time.monotonic() + limit_s
+    while time.monotonic() < end:
+        if answer := condition():
+            return answer
+        time.sleep(0.02)
+    raise AssertionError(f"did not happen within {limit_s} s: {what or condition}")
+
+
+class Launcher:
+    """`lastgood run` on one job directory. Everything below it carries a mark in its environment."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.job = directory / "job"
+        self.mark = uuid.uuid4().hex
+        self.environment = {**os.environ, MARK: self.mark}
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    def start(self, *words: object, job: Path | None = None, **popen: Any) -> "subprocess.Popen[bytes]":
+        """Options, "--", and the command; or a command only."""
+        given = [os.fspath(w) if isinstance(w, Path) else w if isinstance(w, bytes) else str(w) for w in words]
+        if "--" not in given:
+            given.insert(0, "--")
+        command = [sys.executable, "-m", "lastgood", "run", "--job", os.fspath(job or self.job), *given]
+        number = len(self.processes)
+        with open(self.directory / f"out-{number}", "wb") as out, open(self.directory / f"err-{number}", "wb") as err:
+            popen = {"stdout": out, "stderr": err, "env": self.environment, "cwd": self.directory, **popen}
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, **popen)
+        self.processes.append(process)
+        return process
+
+    def run(self, *words: object, **popen: Any) -> Ended:
+        return self.end_of(self.start(*words, **popen))
+
+    def end_of(self, process: "subprocess.Popen[bytes]") -> Ended:
+        code = process.wait(LIMIT_S)
+        number = self.processes.index(process)
+        return Ended(code, self.output(number, "out"), self.output(number, "err"))
+
+    def output(self, number: int = -1, which: str = "out") -> str:
+        number = number % len(self.processes)
+        return (self.directory / f"{which}-{number}").read_text("utf-8", "surrogateescape")
+
+    def wait_for_output(self, text: str, which: str = "out") -> None:
+        wait_for(lambda: text in self.output(-1, which), f"{text!r} in the output")
+
+    def events(self, attempt: int) -> list[dict[str, Any]]:
+        journal = self.job / "attempts" / f"{attempt:04d}.events.jsonl"
+        return [json.loads(line) for line in journal.read_text().splitlines()] if journal.exists() else []
+
+    def event(self, attempt: int, kind: str) -> dict[str, Any]:
+        return next(e["data"] for e in self.events(attempt) if e["kind"] == kind)
+
+    def outcomes(self) -> list[str]:
+        """How each attempt ended."""
+        numbers = sorted(int(p.name[:4]) for p in (self.job / "attempts").glob("[0-9]*.json"))
+        return [next((e["data"]["outcome"] for e in self.events(n) if e["kind"] == "ended"), "") for n in numbers]
+
+    @property
+    def log(self) -> str:
+        return (self.job / "log.txt").read_text("utf-8", "surrogateescape")
+
+    def survivors(self) -> list[psutil.Process]:
+        """Living processes that carry our mark."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get(MARK) == self.mark and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+            except (psutil.NoSuchProcess, psutil.AccessDenied):
+                continue
+        return found
+
+
+@pytest.fixture
+def launcher(tmp_path: Path) -> Iterator[Launcher]:
+    """Fails the test if any process is left at its end."""
+    launcher = Launcher(tmp_path)
+    yield launcher
+    for process in launcher.processes:
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            process.wait(LIMIT_S)
+    end = time.monotonic() + 5.0
+    while (left := launcher.survivors()) and time.monotonic() < end:
+        time.sleep(0.05)
+    for process in left:
+        process.kill()
+    assert not left, f"left behind: {left}"
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Callable[[str, str], Path]:
+    """Writes a Python program: `script("name.py", source)`."""
+
+    def write(name: str, source: str) -> Path:
+        path = tmp_path / name
+        path.write_text(source)
+        return path
+
+    return write

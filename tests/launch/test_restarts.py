@@ -1,0 +1,201 @@
+"""What the launcher does after each kind of end, with real programs that use the library."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from .conftest import Launcher
+from .programs import LOOP
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def loop(script) -> Path:
+    return script("loop.py", LOOP)
+
+
+def test_a_killed_program_is_restarted_and_resumes_where_it_saved(launcher: Launcher, loop: Path) -> None:
+    ended = launcher.run(sys.executable, loop, 30, "1:13:kill", "2:22:kill")
+    assert ended.code == 0
+    assert f"sum {sum(range(1, 31))}" in ended.out
+    assert launcher.outcomes() == ["killed", "killed", "finished"]
+    assert [launcher.event(n, "started")["step"] for n in (1, 2, 3)] == [0, 10, 20]
+    assert "last good: step 10" in ended.err
+    assert "restarting now" in ended.err
+
+
+def test_one_command_line_serves_the_first_run_the_resumed_one_and_the_finished_one(
+    launcher: Launcher, loop: Path
+) -> None:
+    command = ["--no-restart", "--", sys.executable, loop, 20, "1:13:kill"]
+    assert launcher.run(*command).code == 137
+    assert launcher.run(*command).code == 0
+    again = launcher.run(*command)
+    assert again.code == 0
+    assert "finished at step 20" in again.err
+    assert "nothing to do" in again.err
+    assert len(launcher.outcomes()) == 2
+
+
+def test_a_finished_job_goes_on_with_a_changed_command(launcher: Launcher, loop: Path) -> None:
+    assert launcher.run(sys.executable, loop, 10).code == 0
+    ended = launcher.run(sys.executable, loop, 20)
+    assert ended.code == 0
+    assert launcher.event(2, "started")["step"] == 10
+    assert f"sum {sum(range(1, 21))}" in ended.out
+
+
+def test_fresh_starts_from_zero_once_and_then_resumes(launcher: Launcher, loop: Path) -> None:
+    assert launcher.run("--no-restart", "--", sys.executable, loop, 30, "1:13:kill").code == 137
+    ended = launcher.run("--fresh", "--", sys.executable, loop, 30, "2:8:kill")
+    assert ended.code == 0
+    assert [launcher.event(n, "started")["how"] for n in (2, 3)] == ["fresh", "resumed"]
+    assert launcher.event(3, "started")["step"] == 5
+
+
+def test_fresh_is_not_refused_after_it_died_before_its_first_save(launcher: Launcher, loop: Path) -> None:
+    assert launcher.run("--no-restart", "--", sys.executable, loop, 30, "1:13:kill").code == 137
+    ended = launcher.run("--fresh", "--", sys.executable, loop, 30, "2:3:kill")
+    assert ended.code == 0
+    assert launcher.event(3, "started")["step"] == 0
+
+
+def test_a_program_error_is_shown_and_not_restarted(launcher: Launcher, loop: Path) -> None:
+    ended = launcher.run(sys.executable, loop, 30, "1:13:raise")
+    assert ended.code == 1
+    assert launcher.outcomes() == ["program error"]
+    assert "KeyError" in ended.err
+    assert "not started again" in ended.err
+    assert "no such key" in launcher.event(1, "ended")["reason"]
+
+
+def test_a_program_error_is_restarted_if_its_code_is_listed(launcher: Launcher, loop: Path) -> None:
+    assert launcher.run("--restart-on", "1", "--", sys.executable, loop, 30, "1:13:raise").code == 0
+    assert launcher.outcomes() == ["program error", "finished"]
+
+
+def test_two_attempts_without_a_newer_checkpoint_end_the_job(launcher: Launcher, loop: Path) -> None:
+    ended = launcher.run(sys.executable, loop, 30, "1:12:kill", "2:13:kill", "3:14:kill", "4:14:kill")
+    assert ended.code == 82
+    assert launcher.outcomes() == ["killed"] * 3
+    assert "2 attempts in a row ended without a newer checkpoint" in ended.err
+
+
+def test_who_starts_it_again_after_that_gets_an_attempt(launcher: Launcher, loop: Path) -> None:
+    command = [sys.executable, loop, 30, "1:3:kill", "2:3:kill"]
+    assert launcher.run(*command).code == 82
+    assert launcher.run(*command).code == 0
+
+
+def test_the_restart_limit_counts_over_launches(launcher: Launcher, loop: Path) -> None:
+    command = ["--max-restarts", "2", "--", sys.executable, loop, 40, *(f"{n}:{7 * n}:kill" for n in range(1, 6))]
+    process = launcher.start(*command, "2:9:sleep")
+    launcher.wait_for_output("sleeping")
+    process.kill()
+    process.wait()
+    # It sleeps inside a step, where nothing reaches it.
+    for survivor in launcher.survivors():
+        survivor.kill()
+    ended = launcher.run(*command)
+    assert ended.code == 83
+    assert "the limit is 2 restarts" in ended.err
+
+
+def test_out_of_memory_twice_at_the_same_step_ends_the_job(launcher: Launcher, loop: Path) -> None:
+    ended = launcher.run(sys.executable, loop, 30, "1:7:oom", "2:7:oom", "3:7:oom")
+    assert ended.code == 84
+    assert launcher.outcomes() == ["out of memory"] * 2
+
+
+def test_exit_0_before_the_last_step_is_finished_by_the_programs_own_decision(launcher: Launcher, loop: Path) -> None:
+    ended = launcher.run(sys.executable, loop, 30, "1:13:exit0")
+    assert ended.code == 0
+    assert "exit code 0 after step 12 of 30, by the program's own decision" in ended.err
+    assert not (launcher.job / "finished.json").exists()
+
+
+def test_a_sigterm_saves_and_the_next_launch_continues(launcher: Launcher, script) -> None:
+    program = LOOP.replace("    x += step\n", "    x += step\n    print('step', step, flush=True); time.sleep(0.05)\n")
+    command = [sys.executable, script("slow.py", program), 40]
+    process = launcher.start(*command)
+    launcher.wait_for_output("step 7\n")
+    process.send_signal(signal.SIGTERM)
+    ended = launcher.end_of(process)
+    assert ended.code == 75
+    saved = max(e["data"]["step"] for e in launcher.events(1) if e["kind"] == "committed")
+    assert saved >= 7
+    ended = launcher.run(*command)
+    assert ended.code == 0
+    assert launcher.event(2, "started")["step"] == saved
+    assert f"sum {sum(range(1, 41))}" in ended.out
+
+
+def test_a_launcher_that_is_killed_takes_its_program_with_it_and_the_next_one_says_so(
+    launcher: Launcher, script
+) -> None:
+    program = LOOP.replace("    x += step\n", "    x += step\n    print('step', step, flush=True); time.sleep(0.05)\n")
+    command = [sys.executable, script("slow.py", program), 40]
+    process = launcher.start(*command)
+    launcher.wait_for_output("step 7\n")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    # Started at once, while the program may still be saving: it waits for that.
+    ended = launcher.run(*command)
+    assert ended.code == 0, ended.err
+    assert "the last attempt ended without its launcher" in ended.err
+    saved = max(e["data"]["step"] for e in launcher.events(1) if e["kind"] == "committed")
+    assert saved >= 7
+    assert launcher.event(2, "started")["step"] == saved
+
+
+def test_a_second_launcher_is_turned_away_and_the_first_does_not_notice(launcher: Launcher, loop: Path) -> None:
+    process = launcher.start("bash", "-c", "echo ready; sleep 600")
+    launcher.wait_for_output("ready")
+    second = launcher.run(sys.executable, loop, 5)
+    assert second.code == 86
+    assert f"process {process.pid}" in second.err
+    assert launcher.outcomes() == [""]
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    assert process.wait() == 75
+
+
+def test_a_command_without_checkpoints_is_restarted_from_zero_with_growing_delays(launcher: Launcher) -> None:
+    ended = launcher.run("bash", "-c", "[ $LASTGOOD_ATTEMPT -ge 3 ] || kill -9 $$")
+    assert ended.code == 0
+    assert "restarting in 1 s" in ended.err
+    assert "restarting in 2 s" in ended.err
+    assert launcher.outcomes() == ["killed", "killed", "finished"]
+
+
+def test_a_refused_start_is_not_retried_and_keeps_its_code(launcher: Launcher, loop: Path) -> None:
+    assert launcher.run("--no-restart", "--", sys.executable, loop, 30, "1:13:kill").code == 137
+    for checkpoint in (launcher.job / "checkpoints").iterdir():
+        for file in checkpoint.iterdir():
+            file.unlink()
+        checkpoint.rmdir()
+    ended = launcher.run(sys.executable, loop, 30)
+    assert ended.code == 80
+    assert launcher.outcomes() == ["killed", "refused"]
+    assert "restarting" not in ended.err
+
+
+def test_a_vanished_job_directory_is_refused_before_anything_is_made(launcher: Launcher, loop: Path) -> None:
+    assert launcher.run("--no-restart", "--", sys.executable, loop, 30, "1:13:kill").code == 137
+    launcher.job.rename(launcher.directory / "elsewhere")
+    ended = launcher.run(sys.executable, loop, 30)
+    assert ended.code == 80
+    assert not launcher.job.exists()
+    assert launcher.run("--fresh", "--", sys.executable, loop, 10).code == 0
+
+
+def test_a_damaged_newest_checkpoint_costs_only_what_came_after_the_one_before(launcher: Launcher, loop: Path) -> None:
+    assert launcher.run("--no-restart", "--", sys.executable, loop, 30, "1:13:kill").code == 137
+    data = launcher.job / "checkpoints" / "000000000010-0001" / "rank-00000.safetensors"
+    os.truncate(data, data.stat().st_size - 1)
+    assert launcher.run(sys.executable, loop, 30).code == 0
+    assert launcher.event(2, "started")["step"] == 5
