@@ -12,12 +12,15 @@ import statistics
 import subprocess
 import sys
 import time
+from pathlib import Path
 
+_SCRIPT = Path(sys.executable).with_name("lastgood")
+LASTGOOD = [str(_SCRIPT)] if _SCRIPT.exists() else [sys.executable, "-m", "lastgood"]
 COMMANDS = {
     "python -c pass": [sys.executable, "-c", "pass"],
     "import lastgood": [sys.executable, "-c", "import lastgood"],
-    "lastgood --help": [sys.executable, "-m", "lastgood", "--help"],
-    "lastgood ls --help": [sys.executable, "-m", "lastgood", "ls", "--help"],
+    "lastgood --help": [*LASTGOOD, "--help"],
+    "lastgood ls --help": [*LASTGOOD, "ls", "--help"],
     "import numpy": [sys.executable, "-c", "import numpy"],
 }
 AIMS = {"import lastgood": 2.0, "lastgood --help": 3.0}
