@@ -1,29 +1,77 @@
 #!/usr/bin/env python3
-"""Writes the reference pages that are made from the code: command line, exit codes, environment.
+"""Writes the reference pages that are made from the code: command line, Python, exit codes, environment.
 
-python scripts/gen_reference.py            write docs/reference/{cli,exit-codes,environment}.md
+python scripts/gen_reference.py            write docs/reference/{cli,python,exit-codes,environment}.md
 python scripts/gen_reference.py --check    exit 1 if one of them is not what the code says now
 """
 
 import argparse
+import inspect
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
+import lastgood
 from lastgood.cli.answers import ANSWERS
 from lastgood.cli.main import COMMANDS, build_parser
 from lastgood.core.errors import exit_code_table
 from lastgood.core.layout import ENVIRONMENT, FOREIGN_ENVIRONMENT
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
-NOTICE = "<!-- Made from the code by scripts/gen_reference.py; `make docs` writes it anew. -->\n"
+NOTICE = "<!-- Made from the code by scripts/gen_reference.py; `make reference` writes it anew. -->\n"
 
 
 def pages() -> dict[str, str]:
     """Each generated page by its file name."""
-    return {"cli.md": cli_page(), "exit-codes.md": exit_codes_page(), "environment.md": environment_page()}
+    return {
+        "cli.md": cli_page(),
+        "python.md": python_page(),
+        "exit-codes.md": exit_codes_page(),
+        "environment.md": environment_page(),
+    }
+
+
+def python_page() -> str:
+    lines = [
+        "# Python",
+        "",
+        NOTICE,
+        "The public names of `lastgood`. Everything else may move between releases.",
+    ]
+    for name in sorted(set(lastgood.__all__) - {"__version__"}):
+        value = getattr(lastgood, name)
+        lines += ["", f"## lastgood.{name}", "", *signature(name, value), *docstring(value)]
+        if inspect.isclass(value) and not issubclass(value, Exception):
+            for method, function in vars(value).items():
+                if not method.startswith("_") and inspect.isfunction(function):
+                    lines += ["", f"### {name}.{method}", "", *signature(method, function), *docstring(function)]
+    lines += ["", "## Errors", "", "All are subclasses of `LastgoodError`, in `lastgood.core.errors`:", ""]
+    lines += ["| error | exit code | meaning |", "|---|---|---|"]
+    lines += [
+        f"| `{name}` | {code} | {meaning} |" for code, name, meaning in exit_code_table() if name.endswith("Error")
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def signature(name: str, value: object) -> list[str]:
+    """How it is called, one argument a line where one line would be long."""
+    called = inspect.signature(value)
+    parameters = [p for p in called.parameters.values() if p.name != "self"]
+    text = f"{name}{called.replace(parameters=parameters, return_annotation=inspect.Signature.empty)}"
+    if len(text) > 90:
+        words = [str(p) for p in parameters]
+        keywords = [i for i, p in enumerate(parameters) if p.kind is inspect.Parameter.KEYWORD_ONLY]
+        if keywords:
+            words.insert(keywords[0], "*")
+        text = name + "(\n    " + ",\n    ".join(words) + "\n)"
+    return ["```text", text, "```", ""]
+
+
+def docstring(value: object) -> list[str]:
+    """The promise, as text that keeps its layout."""
+    return ["```text", inspect.getdoc(value) or "", "```"]
 
 
 def cli_page() -> str:
