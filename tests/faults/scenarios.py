@@ -4,10 +4,13 @@ No NumPy, and nothing that starts threads before the work: the process must be s
 some hundred times.
 """
 
+import resource
+import signal
+
 from faults import flaws, lossyfs, states
 from lastgood.core.layout import PINNED_FILE, REJECTED_FILE
 from lastgood.core.retention import Keep
-from lastgood.store import attempts, catalogue, durable, jobdir, sweep
+from lastgood.store import attempts, catalogue, durable, jobdir, reader, sweep
 
 
 def start(job: str) -> None:
@@ -64,4 +67,34 @@ def noted_life(job: str, step: int, flaw: str = "") -> None:
         retention.apply()
 
 
-SCENARIOS = {f.__name__: f for f in (start, save, retire, recover, reject, pin, whole_life, noted_life)}
+JUDGING_BYTES = 2 * 2**30
+JUDGING_CPU_S = 30
+JUDGING_LIMIT_S = 240
+"""Real time is for what waits; a machine that is busy with other things must not fail a test."""
+
+
+def judge(job: str, good: int) -> None:
+    """Look for what to resume from, as a start does, with little memory and little time."""
+    _with_little()
+    damaged: list[str] = []
+    assert states.newest_good(jobdir.open_job(job), damaged) == good
+    assert damaged, "nothing was found to be damaged"
+
+
+def judge_size(job: str, name: str, arrays: int) -> None:
+    """Open a checkpoint with that many arrays, with little memory and little time."""
+    _with_little()
+    checkpoint = reader.open_checkpoint(jobdir.open_job(job), name)
+    assert checkpoint.verify() == []
+    assert len(checkpoint.arrays(0)) == arrays
+
+
+def _with_little() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (JUDGING_BYTES, JUDGING_BYTES))
+    resource.setrlimit(resource.RLIMIT_CPU, (JUDGING_CPU_S, JUDGING_CPU_S))
+    signal.alarm(JUDGING_LIMIT_S)
+
+
+SCENARIOS = {
+    f.__name__: f for f in (start, save, retire, recover, reject, pin, whole_life, noted_life, judge, judge_size)
+}

@@ -7,7 +7,8 @@ import uuid
 from collections.abc import Iterable
 from functools import cache
 
-from lastgood.core.errors import DamagedError
+from lastgood.core import tree
+from lastgood.core.errors import DamagedError, FormatVersionError
 from lastgood.core.tensorfile import ArraySpec
 from lastgood.store import catalogue, reader, writer
 from lastgood.store.jobdir import JobDirectory
@@ -57,7 +58,7 @@ def matches(checkpoint: reader.Checkpoint, step: int) -> bool:
     return checkpoint.manifest.world_size == RANKS and all(
         {name: bytes(data) for name, data in checkpoint.read(rank, checkpoint.arrays(rank)).items()}
         == arrays_of(step, rank)
-        and checkpoint.part(rank).entries == entries_of(step, rank)
+        and tree.unflatten(checkpoint.part(rank).entries, lambda name, kind, tag: name) == entries_of(step, rank)
         for rank in range(RANKS)
     )
 
@@ -82,7 +83,7 @@ def newest_good(job: JobDirectory, damaged: list[str] | None = None) -> int | No
             if problems:
                 raise DamagedError(problems[0])
             assert matches(checkpoint, listed.step), f"{listed.name} passes its checks but is not what was written"
-        except DamagedError:
+        except (DamagedError, FormatVersionError):
             assert damaged is not None, f"{listed.name} is committed but damaged"
             damaged.append(listed.name)
             continue

@@ -89,10 +89,7 @@ def parse(header: bytes, file_bytes: int, name: str) -> list[Placed]:
     """
     start = header_bytes(header, file_bytes, name)
     try:
-        text = msgspec.json.decode(header[8:start], type=dict[str, dict[str, object]])
-        text.pop("__metadata__", None)
-        entries = msgspec.convert(text, type=dict[str, _Entry])
-        json.loads(header[8:start], object_pairs_hook=_refuse_duplicates)
+        entries = _entries(header[8:start])
     except DamagedError as error:
         raise DamagedError(f"{name}: {error.what}") from error
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
@@ -123,6 +120,18 @@ def parse(header: bytes, file_bytes: int, name: str) -> list[Placed]:
     if at != file_bytes:
         raise DamagedError(f"{name}: arrays end at byte {at}, the file at {file_bytes}")
     return placed
+
+
+def _entries(text: bytes) -> dict[str, _Entry]:
+    table = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+    if "__metadata__" in table:
+        msgspec.json.decode(table.pop("__metadata__"), type=dict[str, str])
+    decode = msgspec.json.Decoder(_Entry).decode
+    entries = {array: decode(entry) for array, entry in table.items()}
+    # What we write ourselves comes out the same again; the slow look is for what others wrote.
+    if msgspec.json.encode(entries) != text.rstrip(b" "):
+        json.loads(text, object_pairs_hook=_refuse_duplicates)
+    return entries
 
 
 def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> None:

@@ -5,13 +5,13 @@ import fcntl
 import os
 import time
 import uuid
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lastgood.core import layout
 from lastgood.core.errors import (
     DamagedError,
-    FormatVersionError,
     NoSuchJobError,
     StartRefusedError,
     StorageError,
@@ -57,7 +57,7 @@ def open_job(path: Path | str) -> JobDirectory:
     """An existing job. Raises NoSuchJobError if there is none; anything unreadable is its own error."""
     path = Path(path).absolute()
     try:
-        data = read_document(path / layout.JOB_FILE)
+        data = _read_job_file(path)
     except NotADirectoryError as error:
         raise NoSuchJobError(
             f"{path} is not a job directory: it, or something above it, is a file",
@@ -80,16 +80,15 @@ def create_job(path: Path | str) -> JobDirectory:
     try:
         durable.make_directory(path / layout.ATTEMPTS_DIR)
         durable.make_directory(path / layout.CHECKPOINTS_DIR)
-        data = read_document(path / layout.JOB_FILE)
+        data = _read_job_file(path)
         if data is None:
             _refuse_headless_job(path)
             durable.create_file(path / layout.JOB_FILE, seal(_new_job()))
-            data = read_document(path / layout.JOB_FILE)
+            data = _read_job_file(path)
             if data is None:
                 raise StorageError(f"{path / layout.JOB_FILE} vanished as soon as it was written")
-        else:
-            # Who made it may have died before it could flush the name.
-            durable.flush_directory(path)
+        # If somebody else made it, that process may have died before it could flush the name.
+        durable.flush_directory(path)
         if not data:
             data = _await_content(path)
     except OSError as error:
@@ -116,14 +115,14 @@ def _await_content(path: Path) -> bytes:
     directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         limit = time.monotonic() + _CONTENT_LIMIT_S
-        while not (data := read_document(path / layout.JOB_FILE) or b"") and time.monotonic() < limit:
+        while not (data := _read_job_file(path) or b"") and time.monotonic() < limit:
             time.sleep(0.01)
         if data or _is_used(path):
             return data
         # Of several that waited, one makes the job. Where there are no locks, the last one does.
         with suppress(OSError):
             fcntl.flock(directory, fcntl.LOCK_EX)
-        if not (data := read_document(path / layout.JOB_FILE) or b""):
+        if not (data := _read_job_file(path) or b""):
             data = seal(_new_job())
             durable.write_file(path / layout.JOB_FILE, data)
         return data
@@ -150,20 +149,29 @@ def _refuse_headless_job(path: Path) -> None:
         )
 
 
+def _read_job_file(path: Path) -> bytes | None:
+    with _damage_explained():
+        return read_document(path / layout.JOB_FILE)
+
+
 def _parse_job(data: bytes, path: Path) -> Job:
     name = os.fspath(path / layout.JOB_FILE)
-    try:
+    with _damage_explained():
         job = unseal(data, Job, name)
         check_format(job.format, name)
-    except FormatVersionError:
-        raise
+    return job
+
+
+@contextmanager
+def _damage_explained() -> Iterator[None]:
+    try:
+        yield
     except DamagedError as error:
         raise DamagedError(
             error.what,
             safe="the checkpoints were not touched",
             remedy="restore it from a backup; the id in it is in every checkpoint's manifest.json",
         ) from error
-    return job
 
 
 def read_document(path: Path) -> bytes | None:

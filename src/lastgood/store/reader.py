@@ -21,7 +21,7 @@ READERS = 4
 """Threads that read blocks of one file: more do not help one device, fewer leave it idle."""
 
 MAX_PROBLEMS = 20
-"""Damaged blocks of one file that a verification names before it stops reading that file."""
+"""Pieces of damage that a verification names before it stops reading."""
 
 _PIECE_BYTES = 2**20
 
@@ -59,7 +59,8 @@ class Checkpoint:
         return self._data[rank]
 
     def verify(self) -> list[str]:
-        """Read everything; one line for each problem, none for a whole checkpoint.
+        """Read everything; one line for each problem (the first MAX_PROBLEMS or a few more), none for a
+        whole checkpoint.
 
         What cannot be read is not damaged: OSError is raised if something could not be read and nothing
         that could be is damaged, so that nobody rejects a checkpoint because its storage was away.
@@ -75,6 +76,9 @@ class Checkpoint:
                 unread = unread or error
             finally:
                 self._data.pop(rank, None)
+            if len(problems) >= MAX_PROBLEMS:
+                problems.append(f"{self.name}: not read any further")
+                break
         if unread is not None and not problems:
             raise unread
         return problems
@@ -178,7 +182,7 @@ class VerifiedFile:
             if not good:
                 found.append(self._complaint(block))
                 if len(found) == MAX_PROBLEMS:
-                    return [*found, f"{self.name}: not read any further"]
+                    return found
         if not found:
             self.arrays()
         return found
