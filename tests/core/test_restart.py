@@ -121,7 +121,8 @@ class TestRestartLimit:
 
     def test_restarts_left_are_counted_by_cause(self) -> None:
         preempted = past(Outcome.PREEMPTED, was_stop_asked=True)
-        assert restarts_left([KILLED, preempted, KILLED], Policy(max_restarts=3)) == 1
+        finished = past(Outcome.FINISHED)
+        assert restarts_left([KILLED, preempted, KILLED, finished], Policy(max_restarts=3)) == 1
 
 
 class TestOutOfMemory:

@@ -70,6 +70,8 @@ class Past(msgspec.Struct, frozen=True):
     def is_failure(self) -> bool:
         """It counts towards the restart limit. A request to be run again counts where nothing shows that it
         gets on, so that it cannot go on for ever."""
+        if self.ending.outcome in (Outcome.FINISHED, Outcome.CANCELLED):
+            return False
         if self.ending.outcome in _SCHEDULERS:
             return self.made_progress is None and not self.was_stop_asked
         return True

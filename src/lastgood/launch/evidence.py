@@ -29,12 +29,11 @@ def _counters() -> list[Path]:
     """Where our cgroup's counter may be, best place first."""
     found = []
     try:
-        groups = _CGROUP_FILE.read_text().splitlines()
+        groups = [line.split(":", 2) for line in _CGROUP_FILE.read_text().splitlines() if line.count(":") >= 2]
         mounts = [_Mount(line) for line in _MOUNTS_FILE.read_text().splitlines()]
     except (OSError, ValueError, IndexError):
         return []
-    for group in groups:
-        _, controllers, path = group.split(":", 2)
+    for _, controllers, path in groups:
         if "memory" in controllers.split(","):
             kind, file = "cgroup", "memory.oom_control"
         elif controllers == "":

@@ -1,7 +1,6 @@
 """Watching a running command through the heartbeats of its ranks: progress, and hangs."""
 
 import os
-import signal
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -100,7 +99,7 @@ class Watch:
         for rank, beat in sorted(self._beats.items()):
             if catches(beat.pid, STACK_SIGNAL):
                 with suppress(ProcessLookupError, PermissionError):
-                    os.kill(beat.pid, signal.Signals(STACK_SIGNAL))
+                    os.kill(beat.pid, STACK_SIGNAL)
                     asked.append(rank)
         return asked
 

@@ -1,0 +1,186 @@
+"""`lastgood status`: a running, a finished, a stopped and a broken job; as text and as JSON."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from lastgood.cli.answers import StatusAnswer
+
+from .conftest import Launcher, wait_for
+from .programs import CHECKPOINTING, LOOP
+
+pytestmark = pytest.mark.slow
+
+
+def status(job: Path, *options: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "lastgood", "status", str(job), *options]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def answer(job: Path) -> tuple[int, StatusAnswer]:
+    """Checked against the documented shape: a member that is not documented fails."""
+    said = status(job, "--json")
+    return said.returncode, msgspec.json.decode(said.stdout, type=StatusAnswer, strict=True)
+
+
+def check_text(said: "subprocess.CompletedProcess[str]") -> str:
+    assert "Traceback" not in said.stderr
+    assert all(len(line) <= 80 for line in said.stdout.splitlines()), said.stdout
+    return said.stdout
+
+
+@pytest.fixture
+def loop(script) -> Path:
+    return script("loop.py", LOOP)
+
+
+def test_a_finished_job_tells_its_attempts_and_what_was_lost(launcher: Launcher, loop: Path) -> None:
+    assert launcher.run(sys.executable, loop, 30, "1:13:kill").code == 0
+    said = status(launcher.job)
+    text = check_text(said)
+    assert said.returncode == 0
+    assert "finished: all steps are done, the last is 30" in text
+    assert "2 steps," in text
+    assert "killed: ended by SIGKILL" in text
+    code, told = answer(launcher.job)
+    assert (code, told.state, told.lost_steps, told.live) == (0, "finished", 2, None)
+    one, two = told.attempts
+    assert (one.outcome, one.from_step, one.reached_step, one.saved_step, one.lost_steps) == ("killed", 0, 12, 10, 2)
+    assert (two.outcome, two.how, two.from_step, two.reached_step, two.steps_done) == (
+        "finished",
+        "resumed",
+        10,
+        30,
+        20,
+    )
+    assert told.last_good is not None
+    assert (told.last_good.step, told.last_good.name) == (30, "000000000030-0002")
+    assert told.restarts_left == 99
+
+
+def test_a_running_job_tells_its_step_from_the_heartbeats(launcher: Launcher, loop: Path) -> None:
+    process = launcher.start(sys.executable, loop, 30, "1:13:sleep")
+    launcher.wait_for_output("sleeping")
+    said = status(launcher.job)
+    text = check_text(said)
+    assert said.returncode == 0
+    assert f"running: process {process.pid} on {os.uname().nodename}" in text
+    assert "step 12/30" in text
+    assert 'in phase "step"' in text
+    code, told = answer(launcher.job)
+    assert (code, told.state, told.pid) == (0, "running", process.pid)
+    assert told.live is not None
+    assert (told.live.step, told.live.total_steps) == (12, 30)
+    assert (told.attempts[-1].outcome, told.attempts[-1].ended, told.lost_steps) == ("", None, 0)
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT)
+    assert launcher.end_of(process).code == 130
+
+
+def test_looking_does_not_disturb_a_start(launcher: Launcher, loop: Path) -> None:
+    assert launcher.run(sys.executable, loop, 5).code == 0
+    looker = subprocess.Popen(
+        ["bash", "-c", f'while :; do "{sys.executable}" -m lastgood status "{launcher.job}" >/dev/null; done']
+    )
+    try:
+        for steps in (10, 15, 20):
+            assert launcher.run(sys.executable, loop, steps).code == 0
+    finally:
+        looker.kill()
+        looker.wait()
+
+
+def test_a_stopped_job_is_to_be_run_again(launcher: Launcher, loop: Path) -> None:
+    assert launcher.run("--time-limit", "4s", "--", sys.executable, loop, 30, "1:13:sleep").code == 75
+    code, told = answer(launcher.job)
+    assert (code, told.state) == (75, "stopped, unfinished")
+    assert told.attempts[0].outcome == "time limit"
+    assert "time limit" in check_text(status(launcher.job))
+
+
+def test_a_job_that_was_given_up_says_why(launcher: Launcher, loop: Path) -> None:
+    assert launcher.run(sys.executable, loop, 30, "1:13:raise").code == 1
+    code, told = answer(launcher.job)
+    assert (code, told.state) == (1, "given up")
+    assert "no such key" in told.why
+
+
+def test_a_lost_launcher_is_told_and_the_command_that_outlives_it(launcher: Launcher, loop: Path) -> None:
+    process = launcher.start(sys.executable, loop, 30, "1:13:sleep")
+    launcher.wait_for_output("sleeping")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    code, told = answer(launcher.job)
+    assert (code, told.state) == (0, "running without its launcher")
+    for survivor in launcher.survivors():
+        survivor.kill()
+    wait_for(lambda: answer(launcher.job)[1].state == "stopped, unfinished")
+    code, told = answer(launcher.job)
+    assert (code, told.attempts[0].outcome) == (75, "launcher lost")
+
+
+def test_a_wrapped_command_shows_its_own_checkpoints(launcher: Launcher, script) -> None:
+    program = script("train.py", CHECKPOINTING)
+    options = ["--resume-arg", "--resume-from {checkpoint}", "--checkpoints", "out/*.json"]
+    assert launcher.run(*options, "--", sys.executable, program, 12, "1:10").code == 0
+    code, told = answer(launcher.job)
+    assert (code, told.state) == (0, "finished")
+    assert told.last_good is not None
+    assert (told.last_good.name, told.last_good.step) == ("out/step_12.json", 12)
+    assert [a.from_step for a in told.attempts] == [0, 10]
+
+
+def test_no_job_is_66(tmp_path: Path) -> None:
+    said = status(tmp_path / "nothing")
+    assert said.returncode == 66
+    assert "does not exist" in said.stderr
+
+
+def test_a_new_job_has_no_attempts(job: Any) -> None:
+    (job.attempts / "0001.json").unlink()
+    said = status(job.path)
+    assert said.returncode == 75
+    assert "not started yet" in check_text(said)
+
+
+TORN = [b"", b'{"kind":"launched","at":1.0,"da', b"\x00\xff\xfe" * 40, b"[]\n{}\nnull\n", b'{"kind":1,"at":"x"}\n' * 3]
+
+
+@pytest.mark.parametrize("torn", TORN)
+def test_torn_journals_and_records_never_make_a_traceback(launcher: Launcher, loop: Path, torn: bytes) -> None:
+    assert launcher.run(sys.executable, loop, 30, "1:13:kill").code == 0
+    attempts = launcher.job / "attempts"
+    (attempts / "0001.events.jsonl").write_bytes(torn)
+    (attempts / "0002.json").write_bytes(torn)
+    (launcher.job / "finished.json").write_bytes(torn)
+    (launcher.job / "lock").write_bytes(torn)
+    said = status(launcher.job)
+    assert said.returncode in (0, 75)
+    assert "last good  step 30" in check_text(said)
+    answer(launcher.job)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        '"outcome":7,"reason":[],"exit_code":"x","step":"y"',
+        '"outcome":"\\u001b[31m","reason":"\\u001b]0;x\\u0007"',
+        '"outcome":null,"reason":null,"step":-5',
+    ],
+)
+def test_hostile_values_in_a_journal_are_shown_harmlessly(launcher: Launcher, loop: Path, data: str) -> None:
+    assert launcher.run(sys.executable, loop, 30, "1:13:kill").code == 0
+    with open(launcher.job / "attempts" / "0001.events.jsonl", "a") as journal:
+        journal.write(f'{{"kind":"ended","at":1.0,"data":{{{data}}}}}\n')
+        journal.write('{"kind":"launched","at":1.0,"data":{"command":7,"pid":"x","heartbeats":[],"host":7}}\n')
+        journal.write('{"kind":"decided","at":1.0,"data":{"action":[],"restarts_left":"many"}}\n')
+    said = status(launcher.job)
+    assert said.returncode == 0
+    assert "\x1b" not in check_text(said)
+    answer(launcher.job)
