@@ -73,6 +73,10 @@ class Nursery:
         assert code != UNEXPECTED, self._errors.read_text()
         return code
 
+    def errors(self) -> str:
+        """The errors of all children so far."""
+        return self._errors.read_text()
+
     def run(self, scenario: str, **arguments: object) -> int:
         pid = self.prepare(scenario, **arguments)
         self.release(pid)
@@ -108,6 +112,8 @@ def _live(scenario: object, arguments: dict[str, object]) -> None:
         scenario(**arguments)  # type: ignore[operator]
     except LastgoodError as error:
         code = error.exit_code
+        traceback.print_exc()
+        sys.stderr.flush()
     except BaseException:  # noqa: BLE001 - reported, and told apart by its code
         traceback.print_exc()
         sys.stderr.flush()

@@ -105,9 +105,9 @@ class NewFile:
 
     def __init__(self, path: Path, token: str = "") -> None:
         self.path = path
-        self._part = path.with_name(path.name + (f".{token}" if token else "") + TEMPORARY_SUFFIX)
+        self.part = path.with_name(path.name + (f".{token}" if token else "") + TEMPORARY_SUFFIX)
         # Left by a process that died here before: nobody else writes to this path.
-        self._fd = os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        self._fd = os.open(self.part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         self._is_open = True
         self._has_part = True
 
@@ -126,7 +126,7 @@ class NewFile:
     def publish(self) -> None:
         """Give the flushed file its name (replacing an older file of it) and make the name durable."""
         self._close()
-        os.replace(self._part, self.path)
+        os.replace(self.part, self.path)
         self._has_part = False
         flush_directory(self.path.parent)
 
@@ -144,7 +144,7 @@ class NewFile:
         """
         self.flush()
         try:
-            os.link(self._part, self.path)
+            os.link(self.part, self.path)
         except FileExistsError:
             return False
         except FileNotFoundError:
@@ -164,10 +164,11 @@ class NewFile:
             os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
         except FileExistsError:
             return False
-        if os.stat(self.path).st_size:
-            # We were away so long that somebody took the empty file for a dead process's.
+        try:
+            self.publish()
+        except FileNotFoundError:
+            # We were away so long that somebody took us for dead and swept our temporary file.
             return False
-        self.publish()
         return True
 
     def _close(self) -> None:
@@ -182,7 +183,7 @@ class NewFile:
         self._close()
         if self._has_part:
             with suppress(OSError):
-                self._part.unlink(missing_ok=True)
+                self.part.unlink(missing_ok=True)
 
 
 def write_file(path: Path, data: bytes) -> None:
@@ -289,6 +290,20 @@ def read_file(path: Path, limit_bytes: int) -> bytes:
     Raises DamagedError for what cannot be one (see `open_regular`, or larger than the limit), and
     OSError if it cannot be read.
     """
+    for _ in range(_STALE_TRIES):
+        try:
+            return _read_once(path, limit_bytes)
+        except OSError as error:
+            # Network file systems say so when the file is replaced between opening and reading it.
+            if error.errno != errno.ESTALE:
+                raise
+    return _read_once(path, limit_bytes)
+
+
+_STALE_TRIES = 3
+
+
+def _read_once(path: Path, limit_bytes: int) -> bytes:
     fd = open_regular(path)
     try:
         size = os.fstat(fd).st_size
@@ -316,10 +331,13 @@ def open_regular(path: Path) -> int:
         if error.errno == errno.ENXIO:
             raise DamagedError(f"{_short(path)} is not a file") from error
         raise
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
+    try:
+        if stat.S_ISREG(os.fstat(fd).st_mode):
+            return fd
         raise DamagedError(f"{_short(path)} is not a file")
-    return fd
+    except BaseException:
+        os.close(fd)
+        raise
 
 
 def _short(path: Path) -> str:

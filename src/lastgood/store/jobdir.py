@@ -1,7 +1,6 @@
 """A job's directory: opening it, creating it, and saying clearly why either is not possible."""
 
 import errno
-import fcntl
 import os
 import time
 import uuid
@@ -109,25 +108,37 @@ _CONTENT_LIMIT_S = 2.0
 def _await_content(path: Path) -> bytes:
     """What is in a job.json that was empty: somebody is writing it just now, or was killed doing so.
 
-    In the second case, which only an unused directory can be in, the job is made here. A creator that
-    slept through all of it finds the file no longer empty and leaves it alone.
+    In the second case, which only an unused directory can be in, the job is made here.
     """
-    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    for _ in range(_TAKE_OVERS):
         limit = time.monotonic() + _CONTENT_LIMIT_S
-        while not (data := _read_job_file(path) or b"") and time.monotonic() < limit:
+        while not (data := _read_job_file(path)) and time.monotonic() < limit:
             time.sleep(0.01)
         if data or _is_used(path):
-            return data
-        # Of several that waited, one makes the job. Where there are no locks, the last one does.
-        with suppress(OSError):
-            fcntl.flock(directory, fcntl.LOCK_EX)
-        if not (data := _read_job_file(path) or b""):
-            data = seal(_new_job())
-            durable.write_file(path / layout.JOB_FILE, data)
-        return data
-    finally:
-        os.close(directory)
+            break
+        _take_over(path)
+    return _read_job_file(path) or b""
+
+
+_TAKE_OVERS = 5
+"""Tries, where several take over at once and each undoes the others' try."""
+
+
+def _take_over(path: Path) -> None:
+    """Fill an empty job.json in the place of who did not.
+
+    Whoever fills it first sweeps the temporary files of all others, and only then looks whether it is
+    still empty: so nobody else, however late, has anything to rename over what is there by then.
+    """
+    with durable.NewFile(path / layout.JOB_FILE, os.urandom(8).hex()) as new:
+        new.write(seal(_new_job()))
+        new.flush()
+        for name in os.listdir(path):
+            if layout.is_left_by_start(name, 0) and name != new.part.name:
+                durable.delete_file(path / name)
+        if not _read_job_file(path):
+            with suppress(FileNotFoundError):
+                new.publish()
 
 
 def _is_used(path: Path) -> bool:
