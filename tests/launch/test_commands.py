@@ -223,7 +223,16 @@ def test_children_that_the_launcher_had_before_are_not_the_commands(launcher: La
     os.kill(pid, signal.SIGKILL)
 
 
+def test_python_does_not_hold_back_its_output_unless_the_user_wants_it_to(launcher: Launcher) -> None:
+    program = "import os, sys; print(repr(os.environ['PYTHONUNBUFFERED']))"
+    launcher.environment.pop("PYTHONUNBUFFERED", None)
+    assert launcher.run(sys.executable, "-c", program).out == "'1'\n"
+    launcher.environment["PYTHONUNBUFFERED"] = ""
+    assert launcher.run(sys.executable, "-c", program).out == "''\n"
+
+
 def test_the_command_learns_of_its_job_through_the_environment(launcher: Launcher) -> None:
+    launcher.environment |= {"LASTGOOD_FRESH": "1", "LASTGOOD_EXPECT_STEP": "7", "LASTGOOD_ATTEMPT": "99"}
     program = "import os\nfor k in sorted(os.environ):\n    if k.startswith('LASTGOOD_'): print(k, os.environ[k])"
     ended = launcher.run("--time-limit", "1h", "--", sys.executable, "-c", program)
     told = dict(line.split(" ", 1) for line in ended.out.splitlines())
@@ -232,7 +241,7 @@ def test_the_command_learns_of_its_job_through_the_environment(launcher: Launche
     assert told["LASTGOOD_LAUNCHER_PID"] == str(launcher.processes[-1].pid)
     assert len(told["LASTGOOD_LAUNCH"]) == 16
     assert float(told["LASTGOOD_DEADLINE"]) > 0
-    assert "LASTGOOD_FRESH" not in told
+    assert not {"LASTGOOD_FRESH", "LASTGOOD_EXPECT_STEP", "LASTGOOD_CHECKPOINT"} & told.keys()
     assert not os.path.exists(told["LASTGOOD_HEARTBEATS"])
 
 

@@ -2,6 +2,7 @@
 
 import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -167,9 +168,15 @@ def test_a_time_limit_stops_the_command_before_it_and_asks_to_be_run_again(launc
 
 
 def test_the_end_of_a_slurm_allocation_is_known_from_the_environment(launcher: Launcher, script) -> None:
-    launcher.environment["SLURM_JOB_END_TIME"] = "1000000"
-    launcher.environment["PYTHONUNBUFFERED"] = ""
-    program = "import os\nprint(os.environ['LASTGOOD_DEADLINE'], os.environ['PYTHONUNBUFFERED'] or 'unset by the user')"
-    ended = launcher.run(sys.executable, "-c", f"import time\n{program}\ntime.sleep(600)")
+    launcher.environment["SLURM_JOB_END_TIME"] = str(int(time.time()) + 4)
+    ended = launcher.run("--grace", "1s", "--", sys.executable, script("sleep.py", TIME_LIMITED))
     assert ended.code == 75
     assert launcher.outcomes() == ["time limit"]
+
+
+def test_an_allocation_that_is_over_starts_nothing(launcher: Launcher) -> None:
+    launcher.environment["SLURM_JOB_END_TIME"] = "1000000"
+    ended = launcher.run("echo", "ran")
+    assert (ended.code, ended.out) == (75, "")
+    assert "no room for an attempt" in ended.err
+    assert launcher.outcomes() == []

@@ -1,12 +1,8 @@
 """One attempt: the command from its start until the last of its processes is gone."""
 
 import os
-import shutil
-import socket
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import msgspec
 
@@ -21,6 +17,7 @@ from lastgood.core.signals import SIGTERM
 from lastgood.core.stopping import LEFTOVER_GRACE_S, SAVE_SIGNAL, Stop, stop_on_signal
 from lastgood.core.units import duration
 from lastgood.launch.evidence import exceptions, oom_kills
+from lastgood.launch.heartbeats import heartbeat_directory
 from lastgood.launch.history import events_since
 from lastgood.launch.inbox import SignalInbox
 from lastgood.launch.output import Console
@@ -86,11 +83,10 @@ class Running:
         self._next_look = self._next_status = self._next_note = 0.0
 
     def run(self, command: Sequence[str], environment: Mapping[str, str], lock: JobLock) -> Evidence:
-        directory = Path(tempfile.mkdtemp(prefix="lastgood-", dir=_memory_directory()))
-        try:
+        kills_before = oom_kills()
+        with heartbeat_directory() as directory:
             environment = {**environment, Env.HEARTBEATS: os.fspath(directory)}
             self._watch = Watch(directory, self._limits.hang or HangPolicy())
-            kills_before = oom_kills()
             self._command = Command(command, environment, lock.fd)
             self._console.attach(self._command.stdout, self._command.stderr)
             self._journal.write(
@@ -98,12 +94,10 @@ class Running:
                 command=[shown(word) for word in command],
                 pid=self._command.pid,
                 heartbeats=os.fspath(directory),
-                host=socket.gethostname(),
+                host=os.uname().nodename,
             )
             self._attend()
             self._watch.look()
-        finally:
-            shutil.rmtree(directory, ignore_errors=True)
         return self._evidence((oom_kills() or 0) - (kills_before or 0))
 
     def _attend(self) -> None:
@@ -268,8 +262,3 @@ class Running:
 
     def _say(self, text: str, *, is_important: bool = False) -> None:
         self._console.say(text, is_important=is_important)
-
-
-def _memory_directory() -> str | None:
-    """Memory rather than a disk, so that a heartbeat never causes a write to a device."""
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK | os.X_OK) else None

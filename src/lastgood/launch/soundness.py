@@ -19,30 +19,33 @@ from lastgood.core.errors import DamagedError
 
 _ZIP_MAGIC = b"PK\x03\x04"
 _PICKLE_MAGIC = b"\x80"
+_ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError)
 _MAX_JSON_BYTES = 256 * 2**20
 _MAX_HEADER_BYTES = 1 << 20
 _SIMPLE_TYPE = re.compile(r"[<>|=]?([biufcSUmMV?])(\d*)")
 
 
-def problem_of_file(path: str) -> str:
+def problem_of_file(path: str, *, is_quick: bool = False) -> str:
     """Why a file cannot be a whole checkpoint; empty if nothing speaks against it.
 
-    Raises OSError if it cannot be read: that says nothing about its content.
+    `is_quick` reads the ends and headers only, not all of the content. Raises OSError if it cannot be read:
+    that says nothing about its content.
     """
     size = os.stat(path).st_size
     if size == 0:
         return "it is empty"
-    check = _CHECKS.get(Path(path).suffix.lower())
+    checks = _QUICK_CHECKS if is_quick else _CHECKS
+    check = checks.get(Path(path).suffix.lower())
     return check(path, size) if check else ""
 
 
-def problem_of_directory(path: str) -> str:
+def problem_of_directory(path: str, *, is_quick: bool = False) -> str:
     """The same for a directory: it has files, each is whole, and none that an index lists is missing."""
     files = files_below(path)
     if not files:
         return "it is an empty directory"
     for name in files:
-        if problem := problem_of_file(os.path.join(path, name)):
+        if problem := problem_of_file(os.path.join(path, name), is_quick=is_quick):
             return f"{name}: {problem}"
     for name in files:
         if name.endswith(".index.json"):
@@ -74,24 +77,42 @@ def _absent_shards(path: str, name: str, files: list[str]) -> list[str]:
 
 
 def _check_torch(path: str, size: int) -> str:
+    return _quick_check_torch(path, size) or (_check_zip(path, size) if _is_zip(path) else "")
+
+
+def _is_zip(path: str) -> bool:
     with open(path, "rb") as file:
-        begin = file.read(4)
-    if begin == _ZIP_MAGIC:
-        return _check_zip(path, size)
-    if begin[:1] == _PICKLE_MAGIC:
+        return file.read(4) == _ZIP_MAGIC
+
+
+def _quick_check_torch(path: str, size: int) -> str:
+    if _is_zip(path):
+        return _quick_check_zip(path, size)
+    with open(path, "rb") as file:
+        begin = file.read(1)
+    if begin == _PICKLE_MAGIC:
         # The format before torch 1.6: a bare pickle, which cannot be checked without running it.
         return ""
     return "it is neither a zip archive nor a pickle, as torch.save writes them"
 
 
 def _check_zip(path: str, size: int) -> str:
-    """The central directory is at the end, so that a truncated archive has none; each member has a CRC."""
+    """Every member has a checksum."""
     try:
         with zipfile.ZipFile(path) as archive:
             bad = archive.testzip()
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+    except _ZIP_ERRORS as error:
         return f"the zip archive is damaged: {error}"
     return f"{bad} in the zip archive does not match its checksum" if bad else ""
+
+
+def _quick_check_zip(path: str, size: int) -> str:
+    """The central directory is at the end, so that an archive that was not written to its end has none."""
+    try:
+        with zipfile.ZipFile(path):
+            return ""
+    except _ZIP_ERRORS as error:
+        return f"the zip archive is damaged: {error}"
 
 
 def _check_safetensors(path: str, size: int) -> str:
@@ -162,4 +183,12 @@ _CHECKS: dict[str, Callable[[str, int], str]] = {
     ".npy": _check_npy,
     ".json": _check_json,
     ".gz": _check_gzip,
+}
+_QUICK_CHECKS = _CHECKS | {
+    ".pt": _quick_check_torch,
+    ".pth": _quick_check_torch,
+    ".ckpt": _quick_check_torch,
+    ".npz": _quick_check_zip,
+    ".zip": _quick_check_zip,
+    ".gz": lambda path, size: "",
 }

@@ -4,7 +4,6 @@ import os
 import time
 from contextlib import suppress
 from enum import StrEnum
-from pathlib import Path
 
 import msgspec
 
@@ -12,10 +11,10 @@ from lastgood.core.accounting import Account, Record, account
 from lastgood.core.errors import LastgoodError
 from lastgood.core.outcome import Outcome
 from lastgood.core.restart import Action
+from lastgood.launch.heartbeats import directory_of, read_heartbeats
 from lastgood.launch.history import ending_of, read_records
 from lastgood.launch.library import LibraryProgram
 from lastgood.launch.ports import LastGood
-from lastgood.launch.watch import read_heartbeats
 from lastgood.store.durable import explained
 from lastgood.store.jobdir import JobDirectory
 from lastgood.store.lock import Holder, holder
@@ -111,7 +110,7 @@ def _owner(job: JobDirectory, records: list[Record]) -> Holder | None:
     if not records or records[-1].last("ended") or not (launched := records[-1].first("launched")):
         return None
     pid, host = launched.data.get("pid"), launched.data.get("host")
-    is_here = host == os.uname().nodename and isinstance(pid, int) and read_heartbeats(_heartbeats(records[-1]))
+    is_here = host == os.uname().nodename and isinstance(pid, int) and read_heartbeats(directory_of(records[-1]))
     return Holder(int(pid or 0), str(host)) if is_here and os.path.exists(f"/proc/{pid}") else None
 
 
@@ -149,7 +148,7 @@ def _with_end(accounted: Account, record: Record, *, is_running: bool) -> Accoun
 
 def _live(records: list[Record], accounts: list[Account]) -> Live | None:
     launched = next((r for r in reversed(records) if r.is_launched), None)
-    beats = list(read_heartbeats(_heartbeats(launched)).values()) if launched else []
+    beats = list(read_heartbeats(directory_of(launched)).values()) if launched else []
     if not beats:
         return None
     now, slowest = time.monotonic(), min(beats, key=lambda beat: beat.at)
@@ -158,12 +157,6 @@ def _live(records: list[Record], accounts: list[Account]) -> Live | None:
     begun, took_s = accounts[-1].from_step or 0, time.time() - (started.at if started else accounts[-1].began)
     rate = (step - begun) / took_s if took_s > 0 and step > begun else None
     return Live(step, total if total >= 0 else None, rate, max(now - slowest.at, 0.0), slowest.phase)
-
-
-def _heartbeats(record: Record) -> Path:
-    launched = record.first("launched")
-    directory = launched.data.get("heartbeats") if launched else None
-    return Path(directory) if isinstance(directory, str) and directory else Path("/nonexistent")
 
 
 def _restarts_left(records: list[Record]) -> int | None:

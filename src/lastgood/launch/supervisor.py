@@ -19,6 +19,7 @@ from lastgood.core.restart import Action, Decision, Past, Policy, decide_restart
 from lastgood.core.stopping import STOP_SIGNALS, stop_time
 from lastgood.core.units import duration
 from lastgood.launch.attempt import Limits, Running
+from lastgood.launch.heartbeats import sweep_heartbeats
 from lastgood.launch.history import past_of, read_records
 from lastgood.launch.inbox import SignalInbox
 from lastgood.launch.output import Console
@@ -27,6 +28,9 @@ from lastgood.store.attempts import Journal, claim_attempt
 from lastgood.store.durable import explained
 from lastgood.store.jobdir import JobDirectory
 from lastgood.store.lock import JobLock
+
+_OURS_PER_ATTEMPT = (Env.FRESH, Env.EXPECT_STEP, Env.CHECKPOINT, Env.DEADLINE)
+"""What the launcher says to one attempt only must not come from its own environment."""
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -71,8 +75,10 @@ class Supervisor:
         is_fresh = self._settings.is_fresh
         if not is_fresh:
             self._past = past_of(records)
-            self._tell_of_lost_launcher()
+            self._tell_of_lost_launcher(records)
         limits = self._limits()
+        if (code := self._pause(0.0, limits)) is not None:
+            return code
         while True:
             decision = self._attempt(command, environment, limits, is_fresh=is_fresh)
             is_fresh = False
@@ -103,9 +109,13 @@ class Supervisor:
             self._job.unmark_finished()
         return False
 
-    def _tell_of_lost_launcher(self) -> None:
-        if self._past and self._past[-1].ending.outcome is Outcome.LAUNCHER_LOST:
-            self._say(f"the last attempt ended without its launcher: {self._past[-1].ending.reason}")
+    def _tell_of_lost_launcher(self, records: list[Record]) -> None:
+        if not self._past or self._past[-1].ending.outcome is not Outcome.LAUNCHER_LOST:
+            return
+        self._say(f"the last attempt ended without its launcher: {self._past[-1].ending.reason}")
+        for record in records:
+            if record.last("ended") is None:
+                sweep_heartbeats(record)
 
     def _limits(self) -> Limits:
         deadline = self._scheduler.deadline()
@@ -144,7 +154,8 @@ class Supervisor:
         self._announce(number, prepared.message, arguments)
         running = Running(self._job, number, journal, self._application, self._console, self._inbox, limits, before)
         began = time.monotonic()
-        given = {**environment, **self._environment(number, limits, environment), **prepared.environment}
+        inherited = {name: value for name, value in environment.items() if name not in _OURS_PER_ATTEMPT}
+        given = {**inherited, **self._environment(number, limits, environment), **prepared.environment}
         evidence = running.run(arguments, given, self._lock)
         self._application.note_progress(journal)
         ending = classify(evidence)
@@ -228,7 +239,7 @@ class Supervisor:
                     self._say("asked to stop while no attempt was running", is_important=True)
                     return EXIT_INTERRUPTED if number == 2 else EXIT_SAVED_RUN_AGAIN
             if limits.stop_at is not None and time.time() >= limits.stop_at:
-                self._say("the time limit leaves no room for another attempt")
+                self._say("the time limit leaves no room for an attempt")
                 return EXIT_SAVED_RUN_AGAIN
             left_s = end - time.monotonic()
             if left_s <= 0:

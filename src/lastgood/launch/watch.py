@@ -7,10 +7,11 @@ from pathlib import Path
 
 import msgspec
 
-from lastgood.core import hang, heartbeat
+from lastgood.core import hang
 from lastgood.core.hang import HangPolicy, Learned
 from lastgood.core.heartbeat import STACK_SIGNAL, Heartbeat
 from lastgood.core.units import duration
+from lastgood.launch.heartbeats import read_heartbeats
 from lastgood.launch.process import catches
 
 _RATE_WINDOW_S = 60.0
@@ -119,18 +120,3 @@ class Watch:
             return None
         (begin, first), (end, last) = self._history[0], self._history[-1]
         return (last - first) / (end - begin) if end > begin else None
-
-
-def read_heartbeats(directory: Path) -> dict[int, Heartbeat]:
-    """The heartbeat of each rank that has one; empty if the directory is gone."""
-    found = {}
-    with suppress(OSError):
-        for entry in os.scandir(directory):
-            rank = entry.name.removeprefix("rank-")
-            if rank == entry.name or not rank.isdigit():
-                continue
-            with suppress(OSError):
-                beat = heartbeat.decode(Path(entry.path).read_bytes()[: heartbeat.RECORD_BYTES])
-                if beat is not None:
-                    found[int(rank)] = beat
-    return found

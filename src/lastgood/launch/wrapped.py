@@ -81,7 +81,7 @@ class WrappedCommand:
         self._pattern = wrapping.pattern
         self._words = wrapping.words
         self._restart_counts = restart_counts
-        self._problems: dict[tuple[str, int, int], str] = {}
+        self._problems: dict[tuple[object, ...], str] = {}
         self._set_aside: set[tuple[str, int]] | None = None
         self._noted: LastGood | None = None
 
@@ -93,9 +93,8 @@ class WrappedCommand:
         try:
             if is_fresh:
                 # What is there now belongs to the past; only what is written from here on counts.
-                aside = {(match.path, match.modified_ns) for match in find(self._pattern)}
-                journal.write("set_aside", files=[[shown(path), at] for path, at in sorted(aside)])
-                self._set_aside = {(shown(path), at) for path, at in aside}
+                self._set_aside = {_version(match) for match in find(self._pattern)}
+                journal.write("set_aside", files=sorted(self._set_aside))
             seen = self._look()
             records = read_records(self._job)
         except OSError as error:
@@ -142,11 +141,15 @@ class WrappedCommand:
         return Prepared(arguments, {Env.CHECKPOINT: os.path.abspath(path)}, "\n".join(lines))
 
     def note_progress(self, journal: Journal) -> None:
-        """Write down a checkpoint that is newer than the last one written down."""
+        """Write down a checkpoint that is newer than the last one written down.
+
+        Called while signals wait, so that it looks quickly; the content is checked before it is used.
+        """
         try:
-            good = self.last_good()
+            usable = self._look(is_quick=True).usable
         except (OSError, LastgoodError):
             return
+        good = None if usable is None else _as_last_good(usable)
         if good is None or (self._noted is not None and good.key <= self._noted.key):
             return
         self._noted = good
@@ -156,27 +159,31 @@ class WrappedCommand:
     def can_see_checkpoints(self, attempt: int) -> bool:
         return True
 
-    def _look(self) -> _Seen:
+    def _look(self, *, is_quick: bool = False) -> _Seen:
         """Find and check, newest first, until one is whole. Raises OSError."""
         aside = self._aside()
-        matches = {m.open_part: m for m in find(self._pattern) if (shown(m.path), m.modified_ns) not in aside}
+        matches = {m.open_part: m for m in find(self._pattern) if _version(m) not in aside}
         ordered = [matches[n.name] for n in newest_first([Named(m.open_part, m.modified) for m in matches.values()])]
         unusable: list[Candidate] = []
         for match in ordered:
-            problem = self._problem(match, ordered)
+            problem = self._problem(match, ordered, is_quick=is_quick)
             if not problem:
                 return _Seen(match, unusable, sorted({kind_of(m.open_part) for m in ordered}))
             unusable.append(Candidate(shown(match.path), step_in(match.open_part), problem))
         return _Seen(None, unusable, [])
 
-    def _problem(self, match: Match, all_of_them: list[Match]) -> str:
-        """Checked once for each version of a file; directories may change within, and are checked anew."""
+    def _problem(self, match: Match, all_of_them: list[Match], *, is_quick: bool) -> str:
+        """Why a checkpoint cannot be used. Each version of a file or a directory is read once."""
         if match.is_directory:
-            return problem_of_directory(match.path) or _incompleteness(match, all_of_them)
-        key = (match.path, match.modified_ns, match.size)
+            versions = tuple(_stamp(os.path.join(match.path, name)) for name in files_below(match.path))
+            key: tuple[object, ...] = (match.path, is_quick, *versions)
+        else:
+            key = (match.path, is_quick, match.modified_ns, match.size)
         if key not in self._problems:
-            self._problems[key] = problem_of_file(match.path)
-        return self._problems[key]
+            check = problem_of_directory if match.is_directory else problem_of_file
+            self._problems[key] = check(match.path, is_quick=is_quick)
+        problem = self._problems[key]
+        return problem or (_incompleteness(match, all_of_them) if match.is_directory else "")
 
     def _aside(self) -> set[tuple[str, int]]:
         if self._set_aside is None:
@@ -193,6 +200,16 @@ class WrappedCommand:
         if record is not None:
             found.append(Expectation("the record in the user's state directory", record.step))
         return found
+
+
+def _version(match: Match) -> tuple[str, int]:
+    """Tells a file from one that is written later under the same name. Fit for a journal."""
+    return (shown(os.path.abspath(match.path)), match.modified_ns)
+
+
+def _stamp(path: str) -> tuple[str, int, int]:
+    status = os.stat(path)
+    return (path, status.st_mtime_ns, status.st_size)
 
 
 def _as_last_good(match: Match) -> LastGood:
