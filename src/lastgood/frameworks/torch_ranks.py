@@ -11,9 +11,14 @@ from typing import TypeVar
 import torch
 import torch.distributed as dist
 
-from lastgood.core.errors import RankTimeoutError
+from lastgood.core.errors import RankTimeoutError, UsageError
 
 T = TypeVar("T")
+
+_SAFE_POINT, _EXCHANGE, _TELL = 1, 2, 3
+_PLACES = {_SAFE_POINT: "a safe point", _EXCHANGE: "a save or an end", _TELL: "a start"}
+_HEAD_NUMBERS = 8
+_LEAST = -(2**63)
 
 _DIAGNOSIS_S = 5.0
 """How long to wait for each other rank when finding out which one is missing."""
@@ -27,19 +32,28 @@ def ranks_of_default_group(limit_s: float) -> "TorchRanks | None":
 
 
 class TorchRanks:
-    """See `lastgood.runtime.ports.Ranks`. Must be made by all ranks together."""
+    """See `lastgood.runtime.ports.Ranks`. Must be made by all ranks together.
+
+    Whatever the ranks exchange begins with a message of one size that says what it is: ranks that meet in
+    different places (one has left the loop, one has caught an exception) learn so, instead of taking each
+    other's numbers for something else.
+    """
 
     def __init__(self, limit_s: float) -> None:
         self.rank = dist.get_rank()
         self.world_size = dist.get_world_size()
         self._limit = timedelta(seconds=limit_s)
-        self._group = dist.new_group(backend="gloo", timeout=self._limit)
-        # Finding out who is missing needs a group that the failed operation has not broken.
-        self._diagnosis = dist.new_group(backend="gloo", timeout=self._limit)
         self._pending: tuple[dist.Work, torch.Tensor] | None = None
+        self._diagnosis: dist.ProcessGroup | None = None
+        self._group = self._guarded("the start", self._new_group)
+        # Finding out who is missing needs a group that the failed operation has not broken.
+        self._diagnosis = self._guarded("the start", self._new_group)
+
+    def _new_group(self) -> dist.ProcessGroup:
+        return dist.new_group(backend="gloo", timeout=self._limit)
 
     def propose(self, flags: list[int]) -> None:
-        tensor = torch.tensor(flags, dtype=torch.int64)
+        tensor = _head(_SAFE_POINT, flags)
         work = self._guarded(
             "the next safe point",
             lambda: dist.all_reduce(tensor, op=dist.ReduceOp.MAX, group=self._group, async_op=True),
@@ -51,12 +65,20 @@ class TorchRanks:
             return []
         (work, tensor), self._pending = self._pending, None
         self._guarded("the last safe point", lambda: work.wait(self._limit))
-        return [int(value) for value in tensor]
+        return _same_place(tensor)
 
     def maximum(self, values: list[int]) -> list[int]:
-        tensor = torch.tensor(values, dtype=torch.int64)
+        self._meet(_EXCHANGE, "a save")
+        return self._maximum(torch.tensor(values, dtype=torch.int64))
+
+    def _maximum(self, tensor: torch.Tensor) -> list[int]:
         self._guarded("a save", lambda: dist.all_reduce(tensor, op=dist.ReduceOp.MAX, group=self._group))
         return [int(value) for value in tensor]
+
+    def _meet(self, place: int, what: str) -> None:
+        head = _head(place, [])
+        self._guarded(what, lambda: dist.all_reduce(head, op=dist.ReduceOp.MAX, group=self._group))
+        _same_place(head)
 
     def equal(self, values: list[int]) -> list[bool]:
         # The maximum of x and of ~x (which is -x - 1): equal on all ranks if the least is the greatest.
@@ -65,6 +87,7 @@ class TorchRanks:
         return [both[i] == ~both[half + i] for i in range(half)]
 
     def tell(self, text: str | None) -> str:
+        self._meet(_TELL, "the start")
         data = (text or "").encode()
         size = torch.tensor([len(data)], dtype=torch.int64)
         self._guarded("the start", lambda: dist.broadcast(size, src=0, group=self._group))
@@ -75,8 +98,7 @@ class TorchRanks:
         return bytes(buffer[: int(size)].tolist()).decode()
 
     def close(self) -> None:
-        if self._pending is not None:
-            self.agreed()
+        self._pending = None
 
     def _guarded(self, what: str, call: Callable[[], T]) -> T:
         try:
@@ -90,6 +112,8 @@ class TorchRanks:
 
     def _missing(self) -> str:
         """Which ranks do not answer, as text. Only rank 0 hears of all; the others hear of rank 0."""
+        if self._diagnosis is None:
+            return "other ranks"
         try:
             dist.monitored_barrier(self._diagnosis, timedelta(seconds=_DIAGNOSIS_S), wait_all_ranks=True)
         except RuntimeError as error:
@@ -98,6 +122,25 @@ class TorchRanks:
                 return "ranks " + text.split("Ranks ", 1)[1].split(" failed", 1)[0].strip()
             return "other ranks" if self.rank == 0 else "rank 0, or a rank that rank 0 waits for"
         return "a rank that answers again now"
+
+
+def _head(place: int, flags: list[int]) -> torch.Tensor:
+    """The first message of an exchange. After a maximum over all ranks its first two numbers are each other's
+    opposite if all were at the same place."""
+    content = [place, -place, *flags]
+    return torch.tensor(content + [_LEAST] * (_HEAD_NUMBERS - len(content)), dtype=torch.int64)
+
+
+def _same_place(head: torch.Tensor) -> list[int]:
+    """The flags of a head that all ranks have sent. Raises UsageError if they were at different places."""
+    most, least, *flags = (int(value) for value in head)
+    if most != -least:
+        raise UsageError(
+            f"ranks are at different places: one at {_PLACES[-least]}, another at {_PLACES[most]}",
+            safe="checkpoints that were committed are whole",
+            remedy="let every rank do the same steps, and call run.safe_point() and run.finish() on all ranks or none",
+        )
+    return [flag for flag in flags if flag != _LEAST]
 
 
 def _first_line(error: BaseException) -> str:

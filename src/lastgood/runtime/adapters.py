@@ -5,6 +5,7 @@ import importlib
 import sys
 from typing import cast
 
+from lastgood.core.errors import UsageError
 from lastgood.runtime.ports import Framework, OneRank, Ranks
 
 _MODULES = {"numpy": "lastgood.frameworks.numpy_adapter", "torch": "lastgood.frameworks.torch_adapter"}
@@ -14,11 +15,20 @@ _MODULES = {"numpy": "lastgood.frameworks.numpy_adapter", "torch": "lastgood.fra
 def used_frameworks() -> list[Framework]:
     """The frameworks that are imported in this process, NumPy always among them."""
     importlib.import_module("numpy")
-    return [
-        cast(Framework, importlib.import_module(module).FRAMEWORK)
-        for name, module in _MODULES.items()
-        if name in sys.modules
-    ]
+    return [_load(name) for name in _MODULES if name in sys.modules]
+
+
+def framework_named(name: str) -> Framework | None:
+    """A framework that this process needs although it has not imported it; None if it is not installed, or
+    is none that we know."""
+    try:
+        return _load(name)
+    except (ImportError, KeyError):
+        return None
+
+
+def _load(name: str) -> Framework:
+    return cast(Framework, importlib.import_module(_MODULES[name]).FRAMEWORK)
 
 
 def find_ranks(limit_s: float, environment: dict[str, str]) -> Ranks:
@@ -29,8 +39,6 @@ def find_ranks(limit_s: float, environment: dict[str, str]) -> Ranks:
             return cast(Ranks, ranks)
     world_size = environment.get("WORLD_SIZE", "1")
     if world_size not in ("", "1"):
-        from lastgood.core.errors import UsageError
-
         raise UsageError(
             f"WORLD_SIZE is {world_size}, but the ranks cannot agree: torch.distributed is not initialised",
             remedy="call torch.distributed.init_process_group() before lastgood.Run(...)",

@@ -1,6 +1,7 @@
 """How a program ends when an exception reaches the top: the user's is shown as it is, with one line of ours
 after it; an error of ours is shown as a message, and becomes its exit code."""
 
+import os
 import sys
 from collections.abc import Callable
 from types import TracebackType
@@ -15,9 +16,11 @@ class ExceptionHook:
     """Installed as sys.excepthook; calls the one that was there before."""
 
     def __init__(self, on_exception: Callable[[BaseException], str]) -> None:
-        """`on_exception` is told of a user's exception, and answers with the line to show after it."""
+        """`on_exception` is told of a user's exception, and answers with the line to show after it; empty
+        for none."""
         self._on_exception = on_exception
         self._previous: Hook | None = None
+        self._owner_pid = os.getpid()
 
     def install(self) -> None:
         if hasattr(sys, "ps1"):
@@ -27,6 +30,7 @@ class ExceptionHook:
         sys.excepthook = self
 
     def remove(self) -> None:
+        self._on_exception = _say_nothing
         if sys.excepthook is self and self._previous is not None:
             sys.excepthook = self._previous
 
@@ -37,4 +41,11 @@ class ExceptionHook:
             raise SystemExit(error.exit_code)
         if self._previous is not None:
             self._previous(kind, error, trace)
-        say(self._on_exception(error))
+        # A forked child's end is not the job's.
+        line = self._on_exception(error) if os.getpid() == self._owner_pid else ""
+        if line:
+            say(line)
+
+
+def _say_nothing(error: BaseException) -> str:
+    return ""

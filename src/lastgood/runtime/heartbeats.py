@@ -30,8 +30,9 @@ class HeartbeatWriter:
                 os.close(fd)
             # The launcher asks for stacks before it ends a job that stands still.
             faulthandler.register(heartbeat.STACK_SIGNAL, file=sys.stderr, all_threads=True)
-        except (OSError, ValueError, AttributeError):
+        except (OSError, ValueError, AttributeError, RuntimeError):
             # A heartbeat that cannot be kept must not stop the job; the launcher then watches the output only.
+            # (RuntimeError: there is no standard error to write stacks to.)
             self._map = None
 
     def beat(self, step: int, phase: str) -> None:

@@ -32,7 +32,8 @@ class Framework(Codec, Protocol):
         """An array over `data` (shared, writable), of the kind that `to_leaf` described."""
 
     def adapt(self, value: object) -> Stateful | None:
-        """How to save and load `value` as an entry of the state; None if it is not of this framework."""
+        """How to save and load `value` as an entry of the state; None if it is not of this framework. Raises
+        ValueError with the reason if it could not be put back."""
 
     def random_state(self) -> object:
         """The state of the framework's global random generators, as a tree."""

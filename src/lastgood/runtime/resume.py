@@ -1,17 +1,24 @@
-"""How an attempt begins: claim it, find the newest checkpoint that is whole, and decide by the contract
-fresh, resumed or refused. Rank 0 looks and tells the others; each rank reads its own data."""
+"""How an attempt begins: find the newest checkpoint that is whole, and decide by the contract fresh, resumed
+or refused. Rank 0 looks and tells the others; each rank reads its own data."""
 
-import json
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Iterator, Set
 from typing import Any
 
 import msgspec
 
-from lastgood.core import errors, layout, tree
-from lastgood.core.errors import DamagedError, LastgoodError, StartRefusedError
+from lastgood.core import layout, tree
+from lastgood.core.errors import (
+    DamagedError,
+    FormatVersionError,
+    LastgoodError,
+    StartRefusedError,
+    StateMismatchError,
+)
 from lastgood.core.manifest import Manifest
 from lastgood.core.start import Candidate, EarlierAttempt, Expectation, Start, StartKind, decide_start
 from lastgood.core.tensorfile import ArraySpec
+from lastgood.runtime import adapters
+from lastgood.runtime.agreement import from_rank_0, named, of_each_rank, raise_together
 from lastgood.runtime.ports import Framework, Ranks
 from lastgood.store import durable
 from lastgood.store.attempts import attempt_numbers, read_events
@@ -19,27 +26,7 @@ from lastgood.store.catalogue import list_checkpoints, newest_fresh_attempt, set
 from lastgood.store.jobdir import JobDirectory
 from lastgood.store.reader import Checkpoint, open_checkpoint
 
-
-def from_rank_0(ranks: Ranks, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Do something on rank 0 only and give every rank its answer (JSON), or raise its error everywhere."""
-    if ranks.world_size == 1:
-        return work()
-    answer: dict[str, Any] = {}
-    problem: LastgoodError | None = None
-    if ranks.rank == 0:
-        try:
-            answer = {"answer": work()}
-        except LastgoodError as error:
-            problem = error
-            answer = {"error": type(error).__name__, "what": error.what, "safe": error.safe, "remedy": error.remedy}
-    told = json.loads(ranks.tell(json.dumps(answer)))
-    if problem is not None:
-        raise problem
-    if "error" in told:
-        kind: type[LastgoodError] = getattr(errors, told["error"])
-        raise kind(f"rank 0: {told['what']}", safe=told["safe"], remedy=told["remedy"])
-    result: dict[str, Any] = told["answer"]
-    return result
+_UNREADABLE, _DAMAGED = 1, 2
 
 
 class Restored(msgspec.Struct, frozen=True):
@@ -109,28 +96,31 @@ class Resumer:
             yield Candidate(name, step, problem)
 
     def _read(self, candidate: Candidate) -> tuple[Restored | None, str]:
-        """The content for this rank, or why no rank can use it. All ranks come to the same answer."""
-        restored, problem, is_damage = None, "", False
+        """The content for this rank, or why no rank can use it. All ranks come to the same answer.
+
+        Raises FormatVersionError and StateMismatchError: an older checkpoint would only hide that this
+        program is not the one that can read what was saved.
+        """
+        restored: Restored | None = None
+        refusal: LastgoodError | None = None
+        problem, is_damage = "", False
         try:
             restored = self._decode(open_checkpoint(self._job, candidate.name))
-        except DamagedError as error:
-            problem, is_damage = error.what, True
+        except (FormatVersionError, StateMismatchError) as error:
+            refusal = error
         except LastgoodError as error:
-            problem = error.what
+            problem, is_damage = error.what, isinstance(error, DamagedError)
         except OSError as error:
             # Storage that fails to answer says nothing about the content: no lasting mark for that.
-            problem = f"{candidate.name} cannot be read: {error.strerror or error}"
-        if self._ranks.world_size > 1:
-            flags = [0] * self._ranks.world_size
-            flags[self._ranks.rank] = 2 if is_damage else int(bool(problem))
-            flags = self._ranks.maximum(flags)
-            bad = [rank for rank, flag in enumerate(flags) if flag]
-            is_damage = 2 in flags
-            if bad and not problem:
-                restored, problem = None, f"rank {', '.join(map(str, bad))} cannot use it"
-        if problem and is_damage and self._ranks.rank == 0:
+            problem, is_damage = f"{candidate.name} cannot be read: {error.strerror or error}", False
+        raise_together(self._ranks, refusal, safe="nothing was changed; the checkpoint is whole")
+        flags = of_each_rank(self._ranks, 0 if not problem else _DAMAGED if is_damage else _UNREADABLE)
+        if not any(flags):
+            return restored, ""
+        problem = problem or f"{named(flags)} cannot use it"
+        if _DAMAGED in flags and self._ranks.rank == 0:
             self._remember(candidate.name, problem)
-        return (None, problem) if problem else (restored, "")
+        return None, problem
 
     def _remember(self, name: str, problem: str) -> None:
         """Mark a damaged checkpoint, so that the next attempt does not spend its time on it again."""
@@ -177,12 +167,26 @@ class Resumer:
             raise DamagedError(f"{checkpoint.name} lacks the array {min(absent)!r}")
 
         def array(name: str, kind: str, tag: dict[str, Any]) -> object:
-            framework = self._frameworks.get(kind)
-            if framework is None:
-                raise ValueError(f"{name} is a {kind} array, and {kind} is not imported here")
-            return framework.from_buffer(found[name][0], tag, found[name][1])
+            return frameworks[kind].from_buffer(found[name][0], tag, found[name][1])
 
-        return {name: tree.unflatten(s, array, self._frameworks.values()) for name, s in skeletons.items()}
+        frameworks = self._frameworks_for(checkpoint.manifest)
+        try:
+            return {name: tree.unflatten(s, array, frameworks.values()) for name, s in skeletons.items()}
+        except DamagedError as error:
+            # Every byte has passed its checksum: this is what was written, and it is not understood here.
+            raise StateMismatchError(
+                f"{checkpoint.name} passes its checks, but this program cannot decode it: {error.what}",
+                safe="the checkpoint is whole",
+                remedy="use the versions that wrote it; `lastgood show` names them",
+            ) from error
+
+    def _frameworks_for(self, manifest: Manifest) -> dict[str, Framework]:
+        """Those of this process, and those that wrote the checkpoint and are not imported here yet."""
+        frameworks = dict(self._frameworks)
+        for name in manifest.fingerprint.keys() - frameworks.keys():
+            if (framework := adapters.framework_named(name)) is not None:
+                frameworks[name] = framework
+        return frameworks
 
     def _earlier(self) -> list[EarlierAttempt]:
         """What the journals say of the attempts before this one, since the last intended new start."""

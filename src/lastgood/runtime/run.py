@@ -2,29 +2,22 @@
 
 import atexit
 import os
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from lastgood.core import fingerprint, layout, tree
+from lastgood.core import layout
 from lastgood.core.errors import UsageError
 from lastgood.core.retention import Keep
 from lastgood.core.schedule import parse_every
 from lastgood.core.units import parse_duration
 from lastgood.runtime import adapters
 from lastgood.runtime.ending import ExceptionHook
-from lastgood.runtime.environment import read_surroundings
-from lastgood.runtime.host import fingerprint_of
-from lastgood.runtime.loading import load, refuse_changed_config
-from lastgood.runtime.opening import choose_path, open_for
-from lastgood.runtime.position import Position, RandomState, has_state, loader_generators, open_loader, sampler_of
-from lastgood.runtime.resume import Resumer
-from lastgood.runtime.saver import OnSaveError, Saver
-from lastgood.runtime.session import Facts, Session
-from lastgood.runtime.state import PROGRESS, RANDOM, VALUES, make_entries
-from lastgood.runtime.values_log import ValuesLog
-from lastgood.store.record import Records, state_directory
-from lastgood.store.sweep import Retention
+from lastgood.runtime.random_state import RandomState
+from lastgood.runtime.reading import Reading
+from lastgood.runtime.saver import OnSaveError
+from lastgood.runtime.session import Session
+from lastgood.runtime.starting import Starting, Wishes
+from lastgood.runtime.state import DATA, PROGRESS, RANDOM, VALUES
 
 
 class Run:
@@ -79,69 +72,54 @@ class Run:
         allow_world_size_change: bool = False,
         fresh: bool = False,
     ) -> None:
-        if on_save_error not in ("warn", "stop"):
-            raise UsageError(f"on_save_error={on_save_error!r}: 'warn' or 'stop'")
-        began = time.monotonic()
-        self._hook = ExceptionHook(self._describe_exception)
-        self._hook.install()
         self.step = 0
         """Number of the last step that is done."""
         self.values: dict[str, Any] = {}
         """Plain values that the loop rebinds (a best score, a counter): saved and restored with the rest."""
         self._session: Session | None = None
         self._total: int | None = None
-        self._part = 0
-        self._is_in_step = False
-        self._is_in_batch = False
-        self._epochs = 0
-        self._loader: object = None
-        self._position = Position()
-        self._restored_random: Any = None
-
-        schedule = parse_every(every)
-        surroundings = read_surroundings()
-        is_fresh_meant = fresh or surroundings.is_fresh_meant
-        self._frameworks = adapters.used_frameworks()
-        self._random = RandomState(self._frameworks) if random else None
-        entries = make_entries(state, self._frameworks)
-        plain_config = tree.flatten(dict(config or {}), self._frameworks, at="config").skeleton
-        ranks = adapters.find_ranks(parse_duration(rank_limit), dict(os.environ))
-        records = Records(state_directory(dict(os.environ)))
-        opened = open_for(choose_path(job, surroundings), surroundings, ranks, records, is_fresh_meant=is_fresh_meant)
-        retention = Retention(opened.job, keep or Keep(), opened.attempt)
-        saver = Saver(
-            opened.job,
-            opened.attempt,
-            ranks,
-            entries,
-            self._frameworks,
-            retention,
-            on_error=on_save_error,
-            unprotected_limit_s=parse_duration(unprotected_limit),
-        )
-        self._log = ValuesLog(opened.job.attempts / layout.values_file(opened.attempt, ranks.rank), self._frameworks)
-        facts = Facts(plain_config, fingerprint_of(self._frameworks, ranks))
-        self._session = Session(opened, surroundings, ranks, saver, self._log, schedule, facts, records, self._internal)
+        self._epochs = self._part = 0
+        self._is_in_step = self._is_in_batch = self._is_body_running = False
+        self._hook = ExceptionHook(self._describe_exception)
+        self._hook.install()
         atexit.register(self.close)
-
-        found = Resumer(opened.job, opened.attempt, ranks, self._frameworks).find(opened.expectations, is_fresh_meant)
-        notes = [found.start.warning] if found.start.warning else []
-        if found.restored is not None:
-            notes += refuse_changed_config(found.restored.manifest, plain_config, set(allow_config_change))
-            notes += fingerprint.differences(found.restored.manifest.fingerprint, facts.fingerprint)
-            self._take_over(load(entries, found.restored, ranks, allow_world_size_change=allow_world_size_change))
-        # A state that cannot be stored is an error now, not after the first interval of work.
-        saver.capture(self._internal())
-        self._session.start(found, notes, time.monotonic() - began)
+        if on_save_error not in ("warn", "stop"):
+            raise UsageError(f"on_save_error={on_save_error!r}: 'warn' or 'stop'")
+        wishes = Wishes(
+            job,
+            parse_every(every),
+            keep or Keep(),
+            config or {},
+            set(allow_config_change),
+            on_save_error,
+            parse_duration(unprotected_limit),
+            parse_duration(rank_limit),
+            allow_world_size_change,
+            fresh,
+        )
+        frameworks = adapters.used_frameworks()
+        self._reading = Reading(frameworks, RandomState(frameworks) if random else None)
+        try:
+            starting = Starting(state, wishes, frameworks, self._internal)
+            self._session, self._log = starting.session, starting.log
+            internal = starting.resume()
+            if internal is not None:
+                self._take_over(internal)
+                if starting.is_other_world_size:
+                    self._reading.note_other_world_size(may_lose_place=allow_world_size_change)
+            starting.announce()
+        except BaseException:
+            # The hook stays: an error of ours that nobody catches still ends the program as it should.
+            if self._session is not None:
+                self._session.close()
+                self._session = None
+            raise
 
     def _take_over(self, internal: dict[str, Any]) -> None:
         progress = internal[PROGRESS]
         self.step = int(progress["step"])
-        self._position.restore(progress["position"])
         self.values.update(internal.get(VALUES, {}))
-        if self._random is not None and internal.get(RANDOM) is not None:
-            self._restored_random = internal[RANDOM]
-            self._random.restore(self._restored_random, [])
+        self._reading.restore(progress["position"], internal.get(DATA), internal.get(RANDOM))
 
     def steps(self, total: int) -> Iterator[int]:
         """The steps that are left of `total`, numbered from 1: the loop's body does the step it is given.
@@ -149,87 +127,76 @@ class Run:
         Between two steps is a safe point, where the state is saved if that is due. After the last one the
         final state is saved and the job is marked as finished.
 
-        Raises SystemExit (75) when the job has to stop: SIGTERM, SIGUSR1, the time limit.
+        Raises SystemExit (75) when the job has to stop: SIGTERM, SIGUSR1, the time limit. After Ctrl-C the
+        code is 130.
         """
         _check_total(total)
         if self.step > total:
-            raise UsageError(
-                f"the job has done {self.step} steps already; steps({total}) would go backwards",
-                safe="nothing was changed",
-                remedy="ask for more steps, or use another job directory for a shorter job",
-            )
+            raise _backwards(f"the job has done {self.step} steps already; steps({total})")
         self._total = total
-        session = self._begin_loop()
+        session = self._begin_loop(is_work_left=self.step < total)
         try:
             while self.step < total:
-                self._is_in_step = True
+                self._is_in_step = self._is_body_running = True
                 yield self.step + 1
                 self._end_step(session)
             session.finish(self.step)
         finally:
+            self._is_body_running = False
             session.pause()
 
     def epochs(self, total: int) -> Iterator[int]:
         """The epochs that are left of `total`, numbered from 1; the first may be partly done.
 
         What the body does after its batches (evaluation, a scheduler's step) is done again if the job died
-        before the next epoch's first save.
+        before the next epoch's first save. The final state is saved after the last epoch's body.
         """
         _check_total(total)
+        done = max(0, self._reading.position.epoch - 1)
+        if done > total:
+            raise _backwards(f"the job has done {done} epochs already; epochs({total})")
         self._epochs = total
-        session = self._begin_loop()
+        session = self._begin_loop(is_work_left=done < total)
         try:
-            for epoch in range(max(1, self._position.epoch), total + 1):
-                if epoch != self._position.epoch:
-                    self._position.begin_epoch(epoch)
+            for epoch in range(done + 1, total + 1):
+                if epoch != self._reading.position.epoch:
+                    self._reading.begin_epoch(epoch)
                 self._part = 0
                 yield epoch
-                self._position.begin_epoch(epoch + 1)
+                self._settle(session)
+                self._reading.begin_epoch(epoch + 1)
                 if epoch < total:
                     session.at_safe_point(self.step, self._total)
-            session.finish(self.step)
+            session.finish(self.step, has_changed=done < total)
         finally:
             session.pause()
 
     def batches(self, loader: Iterable[Any]) -> Iterator[Any]:
-        """The batches that are left of `loader` in this epoch; each one is a step.
+        """The batches that are left of `loader` in this epoch; each one is a step. One that the body leaves
+        with `break` is done, and is the loader's last one in this epoch.
 
         Inside `epochs`. A DataLoader whose `batch_sampler` is a `ResumableSampler` continues at once; a
         loader with its own `state_dict` is asked to; any other is read again up to the place, with the
         random state of that moment, which gives the same batches at the price of reading them.
         """
         session = self._session
-        if session is None or self._position.epoch == 0:
+        if session is None or self._reading.position.epoch == 0:
             raise UsageError("run.batches() belongs inside `for epoch in run.epochs(...)`")
+        self._settle(session)
         part, self._part = self._part, self._part + 1
-        if part < self._position.part:
-            return
-        if part > self._position.part:
-            self._position.begin_part(part)
         self._guess_total(loader)
+        batches = self._reading.open(part, loader)
+        if batches is None:
+            return
         try:
-            for batch in self._open(loader):
-                self._is_in_step = self._is_in_batch = True
+            for batch in batches:
+                self._is_in_step = self._is_in_batch = self._is_body_running = True
                 yield batch
                 self._end_step(session)
+                self._is_in_batch = False
         finally:
-            self._is_in_batch = False
-
-    def _open(self, loader: Iterable[Any]) -> Iterator[Any]:
-        self._loader = loader
-        if self._random is None:
-            return open_loader(loader, self._position)
-        generators = loader_generators(loader, self._frameworks)
-        if self._restored_random is None or self._position.at_open is None:
-            self._position.at_open = self._random.capture(generators)
-            return open_loader(loader, self._position)
-        # Opening draws from the generators, as it did when this epoch began; what was drawn since then is
-        # in the state that is put back afterwards.
-        self._random.restore(self._position.at_open, generators)
-        iterator = open_loader(loader, self._position)
-        self._random.restore(self._restored_random, generators)
-        self._restored_random = None
-        return iterator
+            self._is_body_running = False
+        self._reading.end_part()
 
     def log(self, **values: object) -> None:
         """Record values of this step, exactly, for comparison and for keeping the best checkpoints.
@@ -247,29 +214,29 @@ class Run:
 
         Inside a step's body the state is half changed, and this only shows that the job is alive, unless
         `step_is_done` says that the body has finished its step (what follows, such as an evaluation, is
-        then not done again after a resume). With several ranks all of them must call it, or none.
+        then not done again after a resume). After the batches of an epoch what the body has done since
+        then is done again after a resume, so call it before the body changes any state. With several ranks
+        all of them must call it, or none.
         """
         session = self._alive()
-        if self._is_in_step and not step_is_done:
+        if self._is_in_step and self._is_body_running and not step_is_done:
             session.show_life(self.step, phase)
             return
-        if self._is_in_step:
-            self._is_in_step = False
-            self._count_step(session)
-        session.at_safe_point(self.step, self._total, phase)
+        self._settle(session)
+        session.at_safe_point(self.step, self._total, phase, finish_follows=self._is_end_near())
 
     def finish(self) -> None:
         """All work is done, earlier than planned: save, and mark the job as finished. The step whose body
         is under way counts as done."""
         session = self._alive()
-        if self._is_in_step:
-            self._is_in_step = False
-            self._count_step(session)
+        self._settle(session)
         session.finish(self.step)
 
     def close(self) -> None:
         """Let go of the job: signals, lock, files. Also done at exit; calling it twice is fine."""
         if self._session is not None:
+            if not self._is_in_step:
+                self._log.end_step(self.step)
             self._session.close()
         self._hook.remove()
         atexit.unregister(self.close)
@@ -280,40 +247,53 @@ class Run:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _begin_loop(self) -> Session:
+    def _begin_loop(self, *, is_work_left: bool) -> Session:
         session = self._alive()
-        self._is_in_step = False
-        if self._restored_random is not None and self._random is not None:
-            # What ran since the restore may have drawn from the generators.
-            self._random.restore(self._restored_random, [])
-        session.begin(self.step, self._total)
+        # A step that an exception left is not done: it is done again.
+        self._is_in_step = self._is_in_batch = False
+        self._reading.begin_loop()
+        session.begin(self.step, self._total, is_work_left=is_work_left)
         return session
 
     def _end_step(self, session: Session) -> None:
+        self._is_body_running = False
         if self._is_in_step:
-            self._is_in_step = False
             self._count_step(session)
-            session.at_safe_point(self.step, self._total)
+        session.at_safe_point(self.step, self._total, finish_follows=self._is_end_near())
+
+    def _is_end_near(self) -> bool:
+        """True if the last epoch has no batch left, or none that is known of: what its body still does
+        belongs to the final state."""
+        epoch = self._reading.position.epoch
+        return 0 < epoch == self._epochs and (not self._is_in_batch or self._reading.is_last_batch())
+
+    def _settle(self, session: Session) -> None:
+        """Count a step whose body has said that it is done, or was left with `break`."""
+        if self._is_in_step:
+            self._count_step(session)
+        if self._is_in_batch and not self._is_body_running:
+            self._is_in_batch = False
+            self._reading.end_part()
 
     def _count_step(self, session: Session) -> None:
         if self.step >= layout.MAX_STEP:
             raise UsageError(f"a job has at most {layout.MAX_STEP} steps")
+        self._is_in_step = False
         self.step += 1
         if self._is_in_batch:
-            self._position.advance(sampler_of(self._loader))
+            self._reading.advance()
         session.note_step()
 
     def _internal(self) -> dict[str, object]:
         """Our own entries of the state."""
-        loader = self._loader
-        if loader is not None and sampler_of(loader) is None and has_state(loader):
-            self._position.loader = loader.state_dict()  # type: ignore[attr-defined]
         entries: dict[str, object] = {
-            PROGRESS: {"step": self.step, "position": self._position.capture()},
+            PROGRESS: {"step": self.step, "position": self._reading.position.capture()},
             VALUES: self.values,
+            # Before the random state: a loader may draw from it when it is asked for its own state.
+            DATA: self._reading.capture(),
         }
-        if self._random is not None:
-            entries[RANDOM] = self._random.capture(loader_generators(loader, self._frameworks))
+        if (state := self._reading.capture_random()) is not None:
+            entries[RANDOM] = state
         return entries
 
     def _guess_total(self, loader: Iterable[Any]) -> None:
@@ -323,12 +303,13 @@ class Run:
         except TypeError:
             return
         if self._part == 1:
-            left = self._epochs - self._position.epoch + 1
-            self._total = self.step - self._position.batch + left * length
+            position = self._reading.position
+            left = self._epochs - position.epoch + 1
+            self._total = self.step - position.batch + left * length
 
     def _describe_exception(self, error: BaseException) -> str:
         if self._session is None:
-            return "the program raised before its job was open"
+            return ""
         return self._session.describe_exception(error, self.step)
 
     def _alive(self) -> Session:
@@ -340,3 +321,11 @@ class Run:
 def _check_total(total: int) -> None:
     if isinstance(total, bool) or not isinstance(total, int) or total < 0:
         raise UsageError(f"{total!r} is not a number of steps or epochs")
+
+
+def _backwards(what: str) -> UsageError:
+    return UsageError(
+        f"{what} would go backwards",
+        safe="nothing was changed",
+        remedy="ask for more, or use another job directory for a shorter job",
+    )

@@ -78,8 +78,12 @@ class ResumableSampler:
         return np.argsort(np.random.Philox(key=key).random_raw(self.size), kind="stable")
 
     def __iter__(self) -> Iterator[np.ndarray]:
-        order = self.order(self._epoch)
-        for begin in range(self._start, self.size, self.samples_per_step):
+        # Only this iteration begins in the middle: who asks for the length later means a whole epoch.
+        start, self._start = self._start, 0
+        return self._batches(self.order(self._epoch), start)
+
+    def _batches(self, order: np.ndarray, start: int) -> Iterator[np.ndarray]:
+        for begin in range(start, self.size, self.samples_per_step):
             end = min(begin + self.samples_per_step, self.size)
             if not self._is_used(end - begin):
                 return
@@ -89,7 +93,11 @@ class ResumableSampler:
 
     def __len__(self) -> int:
         """Batches that the next iteration yields."""
-        full, rest = divmod(max(0, self.size - self._start), self.samples_per_step)
+        return self.batches_after(self._start)
+
+    def batches_after(self, samples_done: int) -> int:
+        """Batches that an epoch has left after its first `samples_done` samples."""
+        full, rest = divmod(max(0, self.size - samples_done), self.samples_per_step)
         return full + (1 if self._is_used(rest) else 0)
 
     def _is_used(self, samples: int) -> bool:

@@ -14,7 +14,6 @@ from lastgood.core import tree
 from lastgood.core.errors import (
     FencedError,
     LastgoodError,
-    PermissionDeniedError,
     StorageError,
     UnprotectedError,
     UnstorableError,
@@ -24,6 +23,7 @@ from lastgood.core.retention import Verdict
 from lastgood.core.shards import assign_owners
 from lastgood.core.tensorfile import ArraySpec
 from lastgood.core.units import duration
+from lastgood.runtime.agreement import named, of_each_rank
 from lastgood.runtime.ports import Framework, Ranks, Stateful
 from lastgood.store.jobdir import JobDirectory
 from lastgood.store.sweep import Retention
@@ -107,9 +107,9 @@ class Saver:
         began, started = time.time(), self._clock()
         writer = CheckpointWriter(self._job, step, self._attempt)
         error = self._write(writer, internal)
-        failing = self._failing_ranks(error is not None)
+        failing = of_each_rank(self._ranks, int(error is not None))
         manifest: Manifest | None = None
-        if not failing and self._ranks.rank == 0:
+        if not any(failing) and self._ranks.rank == 0:
             try:
                 manifest = writer.commit(self._ranks.world_size, began=began, **facts)
             except LastgoodError as problem:
@@ -139,7 +139,7 @@ class Saver:
         mine = [array for name, array in snapshot.arrays.items() if shared.get(name, rank) == rank]
         try:
             writer.write_part(rank, mine, snapshot.entries, [name for name, owner in shared.items() if owner == rank])
-        except (StorageError, PermissionDeniedError) as problem:
+        except LastgoodError as problem:
             return problem
         return None
 
@@ -155,16 +155,11 @@ class Saver:
             description = xxhash.xxh3_64_intdigest(repr(spec).encode())
             digests += [_signed(int.from_bytes(digest[:8]) ^ description), _signed(int.from_bytes(digest[8:]))]
         same_names = self._ranks.equal([len(names), _signed(xxhash.xxh3_64_intdigest("\0".join(names).encode()))])
-        if not all(same_names):
+        if not names or not all(same_names):
             return {}
         same = self._ranks.equal(digests)
         shared = {name: arrays[name][0].nbytes for i, name in enumerate(names) if same[2 * i] and same[2 * i + 1]}
         return assign_owners(shared, self._ranks.world_size)
-
-    def _failing_ranks(self, failed: bool) -> list[int]:
-        flags = [0] * self._ranks.world_size
-        flags[self._ranks.rank] = int(failed)
-        return [rank for rank, flag in enumerate(self._ranks.maximum(flags)) if flag]
 
     def _fail(self, step: int, error: LastgoodError) -> Failed:
         if self._on_error == "stop":
@@ -206,10 +201,9 @@ def _stopped_elsewhere(severity: int) -> LastgoodError:
     return kind("another rank had to stop the job: see its own message", safe="earlier checkpoints are untouched")
 
 
-def _elsewhere(ranks: list[int]) -> StorageError:
-    names = ", ".join(map(str, ranks)) or "0"
+def _elsewhere(failing: list[int]) -> StorageError:
     return StorageError(
-        f"rank {names} could not write its part of the checkpoint",
+        f"{named(failing) if any(failing) else 'rank 0'} could not write its part of the checkpoint",
         safe="earlier checkpoints are untouched",
         remedy="see that rank's own message",
     )

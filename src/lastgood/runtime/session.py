@@ -8,8 +8,9 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from lastgood.core.errors import EXIT_INTERRUPTED, EXIT_SAVED_RUN_AGAIN, UsageError
+from lastgood.core.errors import EXIT_INTERRUPTED, EXIT_SAVED_RUN_AGAIN, LastgoodError, UsageError
 from lastgood.core.schedule import Every
+from lastgood.runtime.children import disown_in_children
 from lastgood.runtime.environment import Surroundings
 from lastgood.runtime.heartbeats import HeartbeatWriter
 from lastgood.runtime.opening import OpenedJob
@@ -20,6 +21,7 @@ from lastgood.runtime.signals import SignalFlags
 from lastgood.runtime.stopping import Agreed, StopWatch
 from lastgood.runtime.talk import ProgressDisplay, describe_start, say
 from lastgood.runtime.values_log import ValuesLog
+from lastgood.store import durable
 from lastgood.store.attempts import Journal
 from lastgood.store.record import Records
 from lastgood.store.sweep import sweep_incomplete
@@ -66,23 +68,32 @@ class Session:
         self.heart = HeartbeatWriter(surroundings.heartbeats, ranks.rank)
         self.saved_step = 0
         """Newest step that is committed, or the step that the attempt began from."""
+        self._committed_step = -1
+        """Newest step that this attempt has committed."""
+        self._is_put_off = False
         self._is_under_way = False
+        self._has_complained = False
         self._owner_pid = os.getpid()
+        disown_in_children(self)
 
-    def begin(self, step: int, total: int | None) -> None:
+    def begin(self, step: int, total: int | None, *, is_work_left: bool) -> None:
         """A loop begins at `step`: from here on signals are looked at between steps."""
         if not self._is_under_way:
             self._is_under_way = True
-            self._signals.install()
+            if not self._signals.install():
+                self._say("note: the loop is not in the main thread, so that no signal can ask it to save or stop")
             self._watch.note_saved()
-        if self._is_leader and total is not None and step < total:
-            self._opened.job.unmark_finished()
+        if self._is_leader and is_work_left:
+            job = self._opened.job
+            with durable.explained("take the mark of an earlier end from", job.path, safe="checkpoints are untouched"):
+                job.unmark_finished()
         self.at_safe_point(step, total)
 
     def start(self, found: Found, notes: list[str], took_s: float) -> None:
         """The attempt has found where it begins: say so, note it, and clear what dead attempts left."""
         step = found.start.step
         self.saved_step = step
+        self._log.begin(step)
         job = self._opened.job
         if found.restored is not None:
             self.heart.last_good_step = step
@@ -103,7 +114,7 @@ class Session:
             reason=found.start.reason,
             rejected=[candidate.name for candidate in found.rejected],
         )
-        with suppress(OSError):
+        with suppress(OSError, LastgoodError):
             # What cannot be cleared now takes space, nothing else; the next attempt tries again.
             sweep_incomplete(job, self._opened.attempt)
 
@@ -116,8 +127,11 @@ class Session:
     def show_life(self, step: int, phase: str) -> None:
         self.heart.beat(step, phase)
 
-    def at_safe_point(self, step: int, total: int | None, phase: str = "step") -> None:
+    def at_safe_point(self, step: int, total: int | None, phase: str = "step", *, finish_follows: bool = False) -> None:
         """Between steps, `step` steps are done: save if that is due, stop if that was asked for.
+
+        With `finish_follows` no step is left, and a save that is only due is put off to the end: a step is
+        committed once in an attempt, and the final state should be it.
 
         Raises SystemExit to stop, and what `Saver.save` raises.
         """
@@ -126,28 +140,36 @@ class Session:
         self.heart.beat(step, phase)
         self._display.show(step, total)
         agreed = self._agree(step)
-        if (agreed.stop_cause or agreed.is_save_due) and step != self.saved_step:
+        is_due = agreed.is_save_due or self._is_put_off
+        self._is_put_off = is_due and finish_follows
+        if (agreed.stop_cause or (is_due and not finish_follows)) and step != self.saved_step:
             self.save(step)
         if agreed.stop_cause:
             self._leave(step, agreed.stop_cause)
         if self._ranks.world_size > 1:
             self._ranks.propose([step, -step, *self._watch.wishes(step, self.saved_step)])
+        if self._log.failure is not None and not self._has_complained:
+            self._has_complained = True
+            self._say(f"note: logged values cannot be written now, and are kept: {self._log.failure}", everywhere=True)
 
     def _agree(self, step: int) -> Agreed:
-        proposed = self._ranks.agreed()
-        if proposed is None:
+        flags = self._agreed_flags()
+        if flags is None:
             flags = self._watch.wishes(step, self.saved_step)
-        elif proposed and proposed[0] != -proposed[1]:
+        return self._watch.agree(flags, step, self.saved_step)
+
+    def _agreed_flags(self) -> list[int] | None:
+        """What the ranks proposed at their last safe point; None for a single rank."""
+        proposed = self._ranks.agreed()
+        if proposed and proposed[0] != -proposed[1]:
             raise UsageError(
                 f"ranks reached different safe points: one was at step {-proposed[1]} when another was at {proposed[0]}",
                 safe="checkpoints that were committed are whole",
                 remedy="let every rank do the same steps, and call run.safe_point() on all ranks or none",
             )
-        else:
-            flags = proposed[2:]
-        return self._watch.agree(flags, step, self.saved_step)
+        return proposed and proposed[2:]
 
-    def save(self, step: int) -> None:
+    def save(self, step: int) -> Failed | None:
         """Save now. A failure is an event and, if the policy says so, an error."""
         self.heart.beat(step, "save")
         self._log.flush()
@@ -164,9 +186,10 @@ class Session:
         else:
             self._note_saved(result)
         self.heart.beat(step, "step")
+        return result if isinstance(result, Failed) else None
 
     def _note_saved(self, saved: Saved) -> None:
-        self.saved_step = saved.step
+        self.saved_step = self._committed_step = saved.step
         self.heart.last_good_step = saved.step
         self._watch.write_s = self._saver.write_s
         self._display.note_saved(saved)
@@ -197,25 +220,44 @@ class Session:
     def _leave(self, step: int, cause: str) -> NoReturn:
         if self._is_leader:
             self.journal.write("stopping", cause=cause, step=step, saved_step=self.saved_step)
-        kept = f"saved step {step}" if step == self.saved_step else f"the last good step is {self.saved_step}"
-        self._say(f"stopped after step {step} ({cause}); {kept}; run again to continue")
+        self._say(f"stopped after step {step} ({cause}); {self._what_is_kept(step)}; run again to continue")
         self.close()
         raise SystemExit(EXIT_INTERRUPTED if cause == "SIGINT" else EXIT_SAVED_RUN_AGAIN)
 
-    def finish(self, step: int) -> None:
-        """All steps are done: save the last one and leave the marker that ends a chain of segments."""
+    def _what_is_kept(self, step: int) -> str:
+        if not self.saved_step:
+            return "nothing was saved yet"
+        return f"saved step {step}" if step == self.saved_step else f"the last good step is {self.saved_step}"
+
+    def finish(self, step: int, *, has_changed: bool = False) -> None:
+        """All steps are done: save the final state and leave the marker that ends a chain of segments.
+
+        `has_changed`: the state may be another than the one that an earlier attempt saved at this step.
+        """
         self._log.end_step(step)
+        # What was proposed at the last safe point has to be taken before the ranks talk of anything else.
+        self._agreed_flags()
+        if step != self.saved_step or (has_changed and step != self._committed_step):
+            failed = self.save(step)
+            if failed is not None:
+                # There is no later save that could make up for it, and the program must not end as if all was well.
+                raise failed.error
         self._log.flush()
-        if step != self.saved_step:
-            self.save(step)
         if self._is_leader:
-            if step == self.saved_step:
-                self._opened.job.mark_finished(step, self._opened.attempt)
-                self._remember()
+            self._mark_finished(step)
             self.journal.write("finished", step=step)
             self._display.clear()
         self.heart.beat(step, "finished")
         self.pause()
+        if self._signals.stop_signal:
+            self._say(f"{self._signals.stop_signal} came while the last step was saved: the job is finished")
+
+    def _mark_finished(self, step: int) -> None:
+        job = self._opened.job
+        with durable.explained("mark as finished the job in", job.path, safe=f"step {step} is saved"):
+            job.mark_finished(step, self._opened.attempt)
+        if step:
+            self._remember()
 
     def pause(self) -> None:
         """No loop is under way: give the signals back, because nobody looks at their flags now."""
@@ -227,15 +269,13 @@ class Session:
         self.journal.write(
             "exception", type=type(error).__name__, text=str(error)[:500], step=step, rank=self._ranks.rank
         )
-        return (
-            f"the program raised {type(error).__name__} after step {step}; "
-            f"the last good step is {self.saved_step}; run again to continue from there"
-        )
+        good = f"the last good step is {self.saved_step}; run again to continue from there"
+        return f"the program raised {type(error).__name__} after step {step}; {good if self.saved_step else 'nothing was saved yet'}"
 
     def close(self) -> None:
         """Release everything that this process holds of the job. Calling it twice is fine."""
         if os.getpid() != self._owner_pid:
-            # A worker that was forked from us holds copies only.
+            # A child that was forked from us holds copies only.
             return
         self._display.clear()
         self._log.flush()
@@ -243,6 +283,13 @@ class Session:
         self.pause()
         self.heart.close()
         self.journal.close()
+        self._ranks.close()
+        if self._opened.lock is not None:
+            self._opened.lock.close()
+
+    def disown(self) -> None:
+        """In a child that was forked from us: signals are the child's own, and the lock must not outlive us."""
+        self._signals.restore()
         if self._opened.lock is not None:
             self._opened.lock.close()
 

@@ -37,7 +37,8 @@ class SignalFlags:
         return True
 
     def restore(self) -> None:
-        """Give the signals back to whoever had them."""
+        """Give the signals back to whoever had them. (Also in a forked child, for which a flag that nobody
+        looks at would mean that `terminate()` does not end it.)"""
         for number, handler in self._previous.items():
             if signal.getsignal(number) == self._handle:
                 signal.signal(number, handler if handler is not None else signal.SIG_DFL)

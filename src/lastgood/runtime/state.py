@@ -7,8 +7,11 @@ from typing import Any
 from lastgood.core.errors import UsageError
 from lastgood.runtime.ports import Framework, Stateful
 
-PROGRESS, VALUES, RANDOM = "lastgood.progress", "lastgood.values", "lastgood.random"
-"""Entries of ours beside the user's: step and position in the data; `run.values`; random state."""
+PROGRESS, VALUES = "lastgood.progress", "lastgood.values"
+"""Entries of ours beside the user's: step and position in the data, the same on all ranks; `run.values`."""
+
+DATA, RANDOM = "lastgood.data", "lastgood.random"
+"""Each rank's own: how its loader was opened; its random state."""
 
 
 def is_reserved(name: str) -> bool:
@@ -33,21 +36,43 @@ def make_entries(state: Mapping[str, object], frameworks: list[Framework]) -> di
 
 def make_entry(name: str, value: object, frameworks: list[Framework]) -> Stateful:
     """How one value is saved and loaded; see `lastgood.Run` for what is accepted."""
-    for framework in frameworks:
-        entry = framework.adapt(value)
-        if entry is not None:
-            return entry
+    try:
+        entry = _adapted(value, frameworks)
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}") from error
+    if entry is not None:
+        return entry
     if isinstance(value, random.Random):
         return PythonRandom(value)
-    if callable(getattr(value, "state_dict", None)) and callable(getattr(value, "load_state_dict", None)):
+    if _has_state_dict(value):
         return WithStateDict(value)
-    if isinstance(value, tuple) and len(value) == 2 and all(map(callable, value)):
-        return Functions(*value)
+    if _is_pair_of_functions(value, frameworks):
+        return Functions(*value)  # type: ignore[misc]
     if isinstance(value, Mapping):
-        return Group({str(key): make_entry(f"{name}.{key}", item, frameworks) for key, item in value.items()})
+        members = {str(key): make_entry(f"{name}.{key}", item, frameworks) for key, item in value.items()}
+        if len(members) < len(value):
+            raise UsageError(f"{name}: two of its keys are the same when written as text")
+        return Group(members)
     if isinstance(value, list | tuple):
         return Group({str(i): make_entry(f"{name}.{i}", item, frameworks) for i, item in enumerate(value)})
     raise UsageError(f"{name}: {_advice(value)}")
+
+
+def _adapted(value: object, frameworks: list[Framework]) -> Stateful | None:
+    return next((entry for f in frameworks if (entry := f.adapt(value)) is not None), None)
+
+
+def _has_state_dict(value: object) -> bool:
+    return callable(getattr(value, "state_dict", None)) and callable(getattr(value, "load_state_dict", None))
+
+
+def _is_pair_of_functions(value: object, frameworks: list[Framework]) -> bool:
+    """True for (save, load); not for two modules, which can be called, too."""
+    return (
+        isinstance(value, tuple)
+        and len(value) == 2
+        and all(callable(f) and not _has_state_dict(f) and _adapted(f, frameworks) is None for f in value)
+    )
 
 
 def _advice(value: object) -> str:

@@ -1,6 +1,5 @@
 """Reasons to stop or save that a rank notices between steps, as numbers that ranks can agree on."""
 
-import os
 import time
 from collections.abc import Callable
 
@@ -8,6 +7,7 @@ import msgspec
 
 from lastgood.core.schedule import Every, stop_margin_s
 from lastgood.runtime.environment import Surroundings
+from lastgood.runtime.launcher import LauncherWatch
 from lastgood.runtime.signals import SignalFlags
 
 _CAUSES = ["", "launcher gone", "time limit", "SIGUSR1", "SIGTERM", "SIGINT"]
@@ -35,12 +35,16 @@ class StopWatch:
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        self._surroundings = surroundings
+        self._launcher = LauncherWatch(surroundings, clock)
         self._signals = signals
         self._every = every
         self._is_leader = is_leader
         self._clock = clock
         self._wall_clock = wall_clock
+        self._deadline = surroundings.deadline
+        # The same moment by the clock that nobody sets: a wall clock that is put back must not cost the
+        # last save.
+        self._deadline_steady = None if self._deadline is None else clock() + self._deadline - wall_clock()
         self._saved_at = clock()
         self._step_at = clock()
         self._longest_step_s = 0.0
@@ -76,20 +80,14 @@ class StopWatch:
     def _stop_cause(self) -> str:
         if self._signals.stop_signal:
             return self._signals.stop_signal
-        deadline = self._surroundings.deadline
-        if deadline is not None and self._wall_clock() + stop_margin_s(self.write_s, self._longest_step_s) >= deadline:
+        if self._is_time_up():
             return "time limit"
-        pid = self._surroundings.launcher_pid
-        if pid is not None and not _is_alive(pid):
+        if self._launcher.is_gone():
             return "launcher gone"
         return ""
 
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
+    def _is_time_up(self) -> bool:
+        if self._deadline is None or self._deadline_steady is None:
+            return False
+        margin = stop_margin_s(self.write_s, self._longest_step_s)
+        return self._wall_clock() + margin >= self._deadline or self._clock() + margin >= self._deadline_steady

@@ -15,10 +15,15 @@ PLAIN_LINE_S = 60.0
 
 def say(text: str) -> None:
     """One message. A closed standard error must not end the job."""
+    _write(f"lastgood: {text}\n")
+
+
+def _write(text: str) -> None:
     try:
-        sys.stderr.write(f"lastgood: {text}\n")
+        sys.stderr.write(text)
         sys.stderr.flush()
-    except (OSError, ValueError):
+    except (OSError, ValueError, AttributeError):
+        # Full, gone with its terminal, closed; None where the program was started with it closed.
         return
 
 
@@ -70,8 +75,7 @@ class ProgressDisplay:
         good, age = (self._saved[0], now - self._saved[1]) if self._saved else (None, None)
         line = progress_line(step, total, rate, good, age, 79)
         if self._is_terminal:
-            sys.stderr.write("\r" + line.ljust(self._width))
-            sys.stderr.flush()
+            _write("\r" + line.ljust(self._width))
             self._width = len(line)
         else:
             say(line)
@@ -79,6 +83,5 @@ class ProgressDisplay:
     def clear(self) -> None:
         """Remove the line, so that what follows starts on an empty one."""
         if self._is_terminal and self._width:
-            sys.stderr.write("\r" + " " * self._width + "\r")
-            sys.stderr.flush()
+            _write("\r" + " " * self._width + "\r")
             self._width = 0

@@ -1,10 +1,13 @@
 """What the loop logs at each step, exactly, so that two runs can be compared bit for bit.
 
 One line per step: `{"step": 12, "values": {"loss": 0.25}}`. Floats are written so that reading gives the
-same bits. Lines of steps after the checkpoint that a later attempt resumed from are superseded by it.
+same bits. The first line says from which step the attempt went on, `{"after": 10}`: what earlier attempts have
+logged beyond that step was lost with it, and does not count.
 """
 
+import math
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +15,9 @@ import msgspec
 
 from lastgood.core import layout, tree
 from lastgood.core.errors import DamagedError, UnstorableError
-from lastgood.runtime.ports import Framework
 from lastgood.store import durable
 from lastgood.store.attempts import attempt_numbers, read_attempt
-from lastgood.store.jobdir import JobDirectory, open_job, read_document
+from lastgood.store.jobdir import JobDirectory, open_job
 
 FLUSH_S = 1.0
 
@@ -23,30 +25,33 @@ FLUSH_S = 1.0
 class ValuesLog:
     """Collects values of a step and appends them in one line when the step is done."""
 
-    def __init__(self, path: Path, frameworks: list[Framework]) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._frameworks = frameworks
         self._values: dict[str, Any] = {}
         self._lines: list[bytes] = []
         self._file: durable.AppendFile | None = None
         self._flushed_at = time.monotonic()
         self.latest: dict[str, float] = {}
-        """Newest finite number logged under each name: what retention chooses the best by."""
+        """Newest number logged under each name, if it is finite: what retention chooses the best by."""
+        self.failure: OSError | None = None
+        """Why lines could not be written last time; they are kept until they can."""
+
+    def begin(self, step: int) -> None:
+        """The attempt goes on after `step`."""
+        self._lines.append(msgspec.json.encode({"after": step}) + b"\n")
 
     def add(self, values: dict[str, object]) -> None:
         for name, value in values.items():
             # A 0-dimensional array or tensor is meant as its number.
             item = getattr(value, "item", None)
             plain = item() if item is not None and getattr(value, "ndim", None) == 0 else value
-            encoded = tree.flatten(plain, self._frameworks, at=f"run.log({name}=...)")
-            if encoded.arrays:
-                raise UnstorableError(f"run.log({name}=...): cannot log an array", remedy="log numbers or short texts")
-            self._values[name] = encoded.skeleton
-            if (
-                isinstance(plain, int | float)
-                and not isinstance(plain, bool)
-                and isinstance(encoded.skeleton, int | float)
-            ):
+            try:
+                self._values[name] = tree.flatten(plain, at=f"run.log({name}=...)").skeleton
+            except UnstorableError as error:
+                raise UnstorableError(error.what, remedy="log numbers, texts, and lists of these") from None
+            self.latest.pop(name, None)
+            # A NaN must not stand behind the last number that was good.
+            if isinstance(plain, int | float) and not isinstance(plain, bool) and math.isfinite(plain):
                 self.latest[name] = float(plain)
 
     def end_step(self, step: int) -> None:
@@ -61,10 +66,15 @@ class ValuesLog:
         self._flushed_at = time.monotonic()
         if not self._lines:
             return
-        with durable.explained("append to", self._path, safe="checkpoints are untouched"):
+        try:
             if self._file is None:
                 self._file = durable.AppendFile(self._path)
             self._file.append(b"".join(self._lines))
+        except OSError as error:
+            # A log must not stop the job that it describes. What was partly written is written again.
+            self.failure = error
+            return
+        self.failure = None
         self._lines = []
 
     def close(self) -> None:
@@ -85,22 +95,41 @@ def read_log(job: JobDirectory | Path | str, rank: int = 0) -> dict[int, dict[st
     log: dict[int, dict[str, Any]] = {}
     with durable.explained("read the log of", job.path):
         for number in attempt_numbers(job):
-            try:
-                attempt = read_attempt(job, number)
-            except DamagedError:
-                attempt = None
-            if attempt is not None and attempt.fresh:
+            if _is_new_start(job, number):
                 log.clear()
-            data = read_document(job.attempts / layout.values_file(number, rank)) or b""
-            for line in data.split(b"\n"):
-                _add_line(log, line)
+            for record in _records(job.attempts / layout.values_file(number, rank)):
+                _add(log, record)
     return dict(sorted(log.items()))
 
 
-def _add_line(log: dict[int, dict[str, Any]], line: bytes) -> None:
+def _is_new_start(job: JobDirectory, number: int) -> bool:
     try:
-        record = msgspec.json.decode(line)
-        values = tree.unflatten(record["values"], lambda name, kind, tag: None)
-        log[int(record["step"])] = dict(values)
-    except (msgspec.DecodeError, KeyError, TypeError, ValueError, DamagedError):
+        attempt = read_attempt(job, number)
+    except DamagedError:
+        return False
+    return attempt is not None and attempt.fresh
+
+
+def _records(path: Path) -> Iterator[Any]:
+    try:
+        fd = durable.open_regular(path)
+    except (FileNotFoundError, DamagedError):
+        return
+    with open(fd, "rb") as file:
+        for line in file:
+            try:
+                yield msgspec.json.decode(line)
+            except (msgspec.DecodeError, RecursionError):
+                continue
+
+
+def _add(log: dict[int, dict[str, Any]], record: Any) -> None:
+    try:
+        if "after" in record:
+            for step in [step for step in log if step > int(record["after"])]:
+                del log[step]
+        else:
+            values = tree.unflatten(record["values"], lambda name, kind, tag: None)
+            log.setdefault(int(record["step"]), {}).update(values)
+    except (KeyError, TypeError, ValueError, DamagedError):
         return

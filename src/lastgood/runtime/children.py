@@ -1,0 +1,33 @@
+"""Processes that are forked from a rank: they hold copies of its signal handlers, lock and exception hook, and
+none of these is theirs."""
+
+import os
+import weakref
+from typing import Protocol
+
+
+class Inherited(Protocol):
+    def disown(self) -> None:
+        """Runs in a child right after the fork: let go of the copies, leave everything shared as it is."""
+
+
+_inherited: "weakref.WeakSet[Inherited]" = weakref.WeakSet()
+_is_registered = False
+
+
+def disown_in_children(thing: Inherited) -> None:
+    """From now on every child that Python forks calls `thing.disown()` first, as long as `thing` lives.
+
+    Commands that are started with `subprocess` need nothing: handlers and descriptors end with exec.
+    """
+    global _is_registered
+    _inherited.add(thing)
+    if not _is_registered:
+        _is_registered = True
+        os.register_at_fork(after_in_child=_disown_all)
+
+
+def _disown_all() -> None:
+    for thing in list(_inherited):
+        thing.disown()
+    _inherited.clear()

@@ -1,0 +1,46 @@
+"""Whether the launcher of this job is still there."""
+
+import os
+import time
+from collections.abc import Callable
+
+from lastgood.runtime.environment import Surroundings
+
+_LOOK_S = 1.0
+
+
+class LauncherWatch:
+    """Looks at the launcher's process, at most once a second.
+
+    Only a launcher that runs here is watched. On another node of the job, or in a container with processes
+    of its own, its number means nothing: the launcher's heartbeat directory, which is on its own node, tells.
+    """
+
+    def __init__(self, surroundings: Surroundings, clock: Callable[[], float] = time.monotonic) -> None:
+        heartbeats = surroundings.heartbeats
+        is_here = heartbeats is None or os.path.isdir(heartbeats)
+        self._pid = surroundings.launcher_pid if is_here else None
+        self._clock = clock
+        self._birth = None if self._pid is None else _birth(self._pid)
+        self._looked_at = float("-inf")
+        self._is_gone = False
+
+    def is_gone(self) -> bool:
+        if self._pid is None or self._is_gone:
+            return self._is_gone
+        now = self._clock()
+        if now - self._looked_at >= _LOOK_S:
+            self._looked_at = now
+            self._is_gone = self._birth is None or _birth(self._pid) != self._birth
+        return self._is_gone
+
+
+def _birth(pid: int) -> str | None:
+    """When a process began, as a text that no later process of that number shares; None if it has ended."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stat:
+            # The second field is a name in parentheses that may itself hold spaces and parentheses.
+            fields = stat.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in (b"Z", b"X") else fields[19].decode()

@@ -1,0 +1,139 @@
+"""One start of the job on this rank: opened, resumed by the contract, checked, and then announced."""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from lastgood.core import fingerprint, layout, tree
+from lastgood.core.errors import LastgoodError, UsageError
+from lastgood.core.retention import Keep
+from lastgood.core.schedule import Every
+from lastgood.runtime import adapters
+from lastgood.runtime.agreement import raise_together
+from lastgood.runtime.environment import read_surroundings
+from lastgood.runtime.host import fingerprint_of
+from lastgood.runtime.loading import load, refuse_changed_config
+from lastgood.runtime.opening import choose_path, open_for
+from lastgood.runtime.ports import Framework
+from lastgood.runtime.resume import Found, Resumer
+from lastgood.runtime.saver import OnSaveError, Saver
+from lastgood.runtime.session import Facts, Session
+from lastgood.runtime.state import make_entries
+from lastgood.runtime.values_log import ValuesLog
+from lastgood.store.record import Records, state_directory
+from lastgood.store.sweep import Retention
+
+
+class Wishes(msgspec.Struct, frozen=True):
+    """What the program asks for; see `lastgood.Run`."""
+
+    job: str | os.PathLike[str] | None
+    every: Every
+    keep: Keep
+    config: Mapping[str, object]
+    allow_config_change: set[str]
+    on_save_error: OnSaveError
+    unprotected_limit_s: float
+    rank_limit_s: float
+    allow_world_size_change: bool
+    fresh: bool
+
+
+class Starting:
+    """Made in order: the constructor opens the job, `resume` finds and loads, `announce` ends the start."""
+
+    def __init__(
+        self,
+        state: Mapping[str, object],
+        wishes: Wishes,
+        frameworks: list[Framework],
+        internal: Callable[[], Mapping[str, object]],
+    ) -> None:
+        self._began = time.monotonic()
+        self._wishes = wishes
+        self._internal = internal
+        surroundings = read_surroundings()
+        environment = dict(os.environ)
+        self._entries = make_entries(state, frameworks)
+        self._config = _plain(wishes.config, frameworks)
+        self._ranks = ranks = adapters.find_ranks(wishes.rank_limit_s, environment)
+        records = Records(state_directory(environment))
+        path = choose_path(wishes.job, surroundings)
+        self._opened = opened = open_for(path, surroundings, ranks, records, is_fresh_asked=wishes.fresh)
+        self._saver = Saver(
+            opened.job,
+            opened.attempt,
+            ranks,
+            self._entries,
+            frameworks,
+            Retention(opened.job, wishes.keep, opened.attempt),
+            on_error=wishes.on_save_error,
+            unprotected_limit_s=wishes.unprotected_limit_s,
+        )
+        self.log = ValuesLog(opened.job.attempts / layout.values_file(opened.attempt, ranks.rank))
+        self._facts = Facts(self._config, fingerprint_of(frameworks, ranks))
+        self.session = Session(
+            opened, surroundings, ranks, self._saver, self.log, wishes.every, self._facts, records, internal
+        )
+        self._resumer = Resumer(opened.job, opened.attempt, ranks, frameworks)
+        self._notes = _notes_on_path(wishes.job, path)
+        self._found: Found
+
+    @property
+    def is_other_world_size(self) -> bool:
+        """The checkpoint was saved by another number of ranks."""
+        restored = self._found.restored
+        return restored is not None and restored.manifest.world_size != self._ranks.world_size
+
+    def resume(self) -> dict[str, Any] | None:
+        """Find what to resume from and put it into the program; the entries that are ours are returned, not
+        applied. None if the job starts from zero. Raises what `lastgood.Run` does."""
+        self._found = found = self._resumer.find(self._opened.expectations, self._opened.is_fresh_meant)
+        if found.start.warning:
+            self._notes.append(found.start.warning)
+        internal, error = None, None
+        try:
+            if found.restored is not None:
+                manifest = found.restored.manifest
+                self._notes += refuse_changed_config(manifest, self._config, self._wishes.allow_config_change)
+                self._notes += fingerprint.differences(manifest.fingerprint, self._facts.fingerprint)
+                allow = self._wishes.allow_world_size_change
+                internal = load(self._entries, found.restored, self._ranks, allow_world_size_change=allow)
+                self.log.latest.update(manifest.metrics)
+        except LastgoodError as problem:
+            error = problem
+        raise_together(self._ranks, error, safe="the checkpoint is whole")
+        return internal
+
+    def announce(self) -> None:
+        """The program is ready. A state that cannot be stored is an error now, not after an interval of work."""
+        error = None
+        try:
+            self._saver.capture(self._internal())
+        except LastgoodError as problem:
+            error = problem
+        raise_together(self._ranks, error, safe="nothing was changed")
+        self.session.start(self._found, self._notes, time.monotonic() - self._began)
+
+
+def _plain(config: Mapping[str, object], frameworks: list[Framework]) -> dict[str, Any]:
+    for name in config:
+        if not isinstance(name, str) or name.startswith("$"):
+            raise UsageError(f"config: {name!r} cannot name a hyperparameter", remedy="use a text such as 'lr'")
+    flat = tree.flatten(dict(config), frameworks, at="config")
+    if flat.arrays:
+        raise UsageError(
+            f"{min(flat.arrays)} is an array, and config holds plain values that are compared on resume",
+            remedy="write it as a list, or put it into the state",
+        )
+    plain: dict[str, Any] = flat.skeleton
+    return plain
+
+
+def _notes_on_path(given: str | os.PathLike[str] | None, chosen: os.PathLike[str]) -> list[str]:
+    if given is None or os.path.realpath(given) == os.path.realpath(chosen):
+        return []
+    return [f"the launcher's job directory is used, not {os.fspath(given)}, which the program names"]
