@@ -158,6 +158,15 @@ def test_a_reader_that_is_gone_does_not_stop_the_job(launcher: Launcher) -> None
     assert "line 3" in launcher.log
 
 
+def test_a_parent_that_closed_standard_output_does_not_get_it_into_our_files(launcher: Launcher) -> None:
+    run = [sys.executable, "-m", "lastgood", "run", "--job", str(launcher.job), "--", "echo", "words"]
+    line = 'exec "$@" <&- >&- 2>&-'
+    ended = subprocess.run(["bash", "-c", line, "bash", *run], env=launcher.environment, timeout=60, check=False)
+    assert ended.returncode == 0
+    files = [path for path in launcher.job.rglob("*") if path.is_file() and b"words\n" in path.read_bytes()]
+    assert files == [launcher.job / "log.txt"]
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_a_full_disk_below_the_log_does_not_stop_the_job_and_is_said_once(launcher: Launcher) -> None:
     assert launcher.run("true").code == 0

@@ -10,7 +10,7 @@ import msgspec
 from lastgood.launch.inbox import SignalInbox
 from lastgood.launch.known_commands import advice, warning
 from lastgood.launch.library import LibraryProgram
-from lastgood.launch.output import Console, JobLog
+from lastgood.launch.output import Console, JobLog, reserve_standard_descriptors
 from lastgood.launch.ports import Application
 from lastgood.launch.process import become_subreaper, check_command
 from lastgood.launch.supervisor import Settings, Supervisor
@@ -35,6 +35,7 @@ class RunRequest(msgspec.Struct, frozen=True):
 
 def run_job(request: RunRequest) -> int:
     """Supervise a command; the exit code for `lastgood run`."""
+    reserve_standard_descriptors()
     started = time.time()
     environment = dict(os.environ)
     records = Records(state_directory(environment))

@@ -22,6 +22,18 @@ _PIPE_BUF = 4096
 ERASE_LINE = b"\r\x1b[K"
 
 
+def reserve_standard_descriptors() -> None:
+    """Make sure that descriptors 0 to 2 are taken, by /dev/null where our parent closed them.
+
+    Otherwise the next file that is opened (the lock, the log) gets such a number and receives the output.
+    """
+    for fd in range(3):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+
+
 class JobLog:
     """log.txt of a job: appended, never a reason to stop. Trouble is kept until somebody asks."""
 
@@ -84,6 +96,7 @@ class Console:
         self._err = self._sinks[err_fd]
         self._sources: dict[int, _Sink] = {}
         self._out_fd, self._err_fd = out_fd, err_fd
+        self._wanted_status = b""
         self._is_status_shown = False
         self._is_at_line_start = True
 
@@ -95,9 +108,11 @@ class Console:
     def width(self) -> int:
         """Columns for the status line; one less than the terminal has, so that it never wraps."""
         try:
-            return os.get_terminal_size(self._err_fd).columns - 1
+            columns = os.get_terminal_size(self._err_fd).columns
         except OSError:
-            return 79
+            columns = 0
+        # Some terminals (in containers, over serial lines) do not know their size and say 0.
+        return (columns or 80) - 1
 
     @property
     def has_sources(self) -> bool:
@@ -120,27 +135,40 @@ class Console:
             (b"lastgood: " if i == 0 else b"lastgood:   ") + line.encode("utf-8", "backslashreplace") + b"\n"
             for i, line in enumerate(text.split("\n"))
         )
+        self._finish_line()
         self.log.write(data)
         if is_important or not self.is_quiet:
             if not self._is_at_line_start:
                 data = b"\n" + data
             self._put(self._err, data)
 
+    def _finish_line(self) -> None:
+        """A program may write a line in pieces: the rest of it is often there in a moment."""
+        for _ in range(5):
+            if self._is_at_line_start or not self._sources:
+                return
+            self.wait(0.01)
+
     def show_status(self, line: str) -> None:
-        """Draw the status line anew; only on a terminal, and only where it does not cut into a line."""
-        is_idle = not any(sink.pending for sink in self._sinks.values())
-        if self.is_quiet or not self.is_terminal or not self._is_at_line_start or not is_idle:
-            return
-        self._err.pending += ERASE_LINE + line.encode("utf-8", "replace")
-        self._is_status_shown = True
+        """Draw the status line anew as soon as it does not cut into other output; only on a terminal."""
+        if self.is_terminal and not self.is_quiet:
+            self._wanted_status = line.encode("utf-8", "replace")
+
+    def _draw_status(self) -> None:
+        if self._wanted_status and self._is_at_line_start and not any(sink.pending for sink in self._sinks.values()):
+            self._err.pending += ERASE_LINE + self._wanted_status
+            self._wanted_status = b""
+            self._is_status_shown = True
 
     def clear_status(self) -> None:
+        self._wanted_status = b""
         if self._is_status_shown:
             self._err.pending += ERASE_LINE
             self._is_status_shown = False
 
     def wait(self, timeout_s: float, wake_fd: int | None = None) -> None:
         """Move output for at most `timeout_s`, less if `wake_fd` becomes readable or something was moved."""
+        self._draw_status()
         poll = select.poll()
         if wake_fd is not None:
             poll.register(wake_fd, select.POLLIN)
@@ -190,7 +218,7 @@ class Console:
         if not sink.is_open:
             return
         if sink.is_terminal or sink is self._err:
-            if self._is_status_shown:
+            if self._is_status_shown and sink.is_terminal:
                 sink.pending += ERASE_LINE
                 self._is_status_shown = False
             self._is_at_line_start = data.endswith(b"\n")
