@@ -4,8 +4,6 @@ import os
 import struct
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lastgood.core import layout
 from lastgood.core.errors import FencedError, StorageError
@@ -13,7 +11,7 @@ from lastgood.core.tensorfile import ArraySpec
 from lastgood.store import writer as writer_module
 from lastgood.store.attempts import claim_attempt
 from lastgood.store.reader import open_checkpoint
-from lastgood.store.writer import CheckpointWriter, blocks_of
+from lastgood.store.writer import CheckpointWriter
 
 SPEC = ArraySpec("w", "F32", (3,))
 BYTES = memoryview(struct.pack("<3f", 1, 2, 3))
@@ -105,21 +103,6 @@ def test_nothing_is_taken_from_under_a_manifest(job, save_step):
     save_step(5)
     CheckpointWriter(job, 5, 1).abandon(0)
     assert open_checkpoint(job, layout.checkpoint_name(5, 1)).verify() == []
-
-
-@given(st.lists(st.binary(max_size=20)), st.integers(1, 16))
-def test_blocks_are_the_pieces_in_order(pieces, size):
-    blocks = [bytes(block) for block in blocks_of(map(memoryview, pieces), size)]
-    assert b"".join(blocks) == b"".join(pieces)
-    assert all(len(block) == size for block in blocks[:-1])
-    assert all(0 < len(block) <= size for block in blocks)
-
-
-def test_a_large_block_is_not_copied():
-    data = bytearray(16)
-    first, second = blocks_of([memoryview(data)], 8)
-    data[0], data[8] = 1, 2
-    assert (first[0], second[0]) == (1, 2)
 
 
 def test_many_blocks(job, monkeypatch):

@@ -25,6 +25,7 @@ from lastgood.core.sealed import seal, unseal
 from lastgood.core.tensorfile import ArraySpec
 from lastgood.store import durable
 from lastgood.store.attempts import check_fence
+from lastgood.store.blocks import write_pieces
 from lastgood.store.jobdir import JobDirectory, read_document
 
 BLOCK_BYTES = 4 * 2**20
@@ -83,13 +84,10 @@ class CheckpointWriter:
         plan = tensorfile.plan([spec for spec, _ in arrays])
         buffers = {spec.name: buffer for spec, buffer in arrays}
         pieces = [memoryview(plan.header), *(buffers[placed.spec.name] for placed in plan.arrays)]
-        digests = []
         with durable.NewFile(self.directory / layout.data_file(rank)) as new:
-            for block in blocks_of(pieces, BLOCK_BYTES):
-                digests.append(xxhash.xxh3_64_hexdigest(block))
-                new.write(block)
+            size, digests = write_pieces(new.fileno(), pieces, BLOCK_BYTES)
             new.commit()
-        return DataFile(layout.data_file(rank), plan.file_bytes, BLOCK_BYTES, "".join(digests))
+        return DataFile(layout.data_file(rank), size, BLOCK_BYTES, digests)
 
     def abandon(self, rank: int) -> None:
         """Give back what `rank` has written, after a failure. Best effort: what stays is swept later.
@@ -182,30 +180,3 @@ class _PartHead(msgspec.Struct):
     """The member of a part that a manifest repeats; the rest is not decoded."""
 
     data: DataFile
-
-
-def blocks_of(pieces: Iterable[Buffer], block_bytes: int) -> Iterator[Buffer]:
-    """The concatenation of `pieces`, cut into blocks; only the last may be shorter.
-
-    A block that lies within one piece is handed out without copying it.
-
-    >>> [bytes(b) for b in blocks_of([memoryview(b"abc"), memoryview(b"defgh")], 3)]
-    [b'abc', b'def', b'gh']
-    """
-    pending = bytearray()
-    for piece in pieces:
-        view = memoryview(piece).cast("B") if piece.nbytes else memoryview(b"")
-        if pending:
-            missing = block_bytes - len(pending)
-            pending += view[:missing]
-            view = view[missing:]
-            if len(pending) < block_bytes:
-                continue
-            yield memoryview(pending)
-            pending = bytearray()
-        while len(view) >= block_bytes:
-            yield view[:block_bytes]
-            view = view[block_bytes:]
-        pending += view
-    if pending:
-        yield memoryview(pending)
