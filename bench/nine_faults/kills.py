@@ -1,6 +1,7 @@
 """F1: SIGKILL at random moments. F2: SIGKILL inside a save, at each call. F8: SIGTERM and two seconds."""
 
 import contextlib
+import itertools
 import os
 import random
 import signal
@@ -56,9 +57,7 @@ def _comes_to_a_save(life: Life) -> bool:
 
 def _long_job(reference: Life, lives: list[Life], kills: int, outcome: Outcome) -> Cell:
     lost = [
-        before.last_step - after.resumed
-        for before, after in zip(lives, lives[1:], strict=False)
-        if after.resumed is not None
+        before.last_step - after.resumed for before, after in itertools.pairwise(lives) if after.resumed is not None
     ]
     losses = {step: loss for life in lives for step, loss in life.losses.items()}
     equal = sum(losses.get(step) == loss for step, loss in reference.losses.items())

@@ -42,7 +42,10 @@ def disk_full(lab: Lab) -> Cell:
     verdict = lab.judge(after)
     notes = [f"while full: exit {o.code}, from step {o.resumed} to {o.last_step}" for o in full]
     notes += [f"with space: exit {o.code}, from step {o.resumed} to {o.last_step}" for o in after]
-    return Cell(f"{_while_full(full)}; then {verdict}", verdict.is_exact and resumed != 0, notes)
+    # Whoever says that all is done has to have saved what came out.
+    claims_too_much = any(outcome.code == 0 for outcome in full) and resumed != TOTAL
+    text = f"{_while_full(full)}{' without its last checkpoint' if claims_too_much else ''}; then {verdict}"
+    return Cell(text, verdict.is_exact and resumed != 0 and not claims_too_much, notes)
 
 
 def _while_full(tries: list[Outcome]) -> str:
@@ -60,7 +63,10 @@ def _small_disk(lab: Lab, size: int) -> Iterator[object]:
     """A memory file system of that many bytes as the store; gives a function that changes its size."""
     lab.store.mkdir()
     made = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(lab.store)], capture_output=True, text=True
+        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(lab.store)],
+        check=False,
+        capture_output=True,
+        text=True,
     )
     if made.returncode != 0:
         raise NotTriedError(f"no small disk can be mounted here (needs root): {made.stderr.strip()}")

@@ -14,40 +14,12 @@ from typing import NamedTuple
 
 from nine_faults.lab import NotTriedError, Started
 
-CHANGING = [
-    "open",
-    "openat",
-    "openat2",
-    "creat",
-    "write",
-    "pwrite64",
-    "writev",
-    "pwritev",
-    "pwritev2",
-    "ftruncate",
-    "truncate",
-    "fallocate",
-    "fsync",
-    "fdatasync",
-    "sync_file_range",
-    "rename",
-    "renameat",
-    "renameat2",
-    "link",
-    "linkat",
-    "symlink",
-    "symlinkat",
-    "unlink",
-    "unlinkat",
-    "rmdir",
-    "mkdir",
-    "mkdirat",
-    "copy_file_range",
-    "sendfile",
-    "chmod",
-    "fchmod",
-    "fchmodat",
-]
+CHANGING = (
+    *("open", "openat", "openat2", "creat", "write", "pwrite64", "writev", "pwritev", "pwritev2"),
+    *("ftruncate", "truncate", "fallocate", "fsync", "fdatasync", "sync_file_range"),
+    *("rename", "renameat", "renameat2", "link", "linkat", "symlink", "symlinkat", "unlink", "unlinkat"),
+    *("mkdir", "mkdirat", "rmdir", "copy_file_range", "sendfile", "chmod", "fchmod", "fchmodat"),
+)
 _ATTACH_LIMIT_S = 30.0
 _CALL = re.compile(r"(\d+)\s+(\w+)\((.*)")
 
