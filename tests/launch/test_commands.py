@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from .conftest import Launcher, wait_for
+from .conftest import Launcher, wait_for, without_root_powers
 
 pytestmark = pytest.mark.slow
 
@@ -254,12 +254,14 @@ def test_the_command_learns_of_its_job_through_the_environment(launcher: Launche
     assert not os.path.exists(told["LASTGOOD_HEARTBEATS"])
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_job_directory_that_may_not_be_written_is_77(launcher: Launcher, tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o555)
-    ended = launcher.end_of(launcher.start("true", job=closed / "job"))
+    process = launcher.start("true", job=closed / "job", preexec_fn=without_root_powers)
+    ended = launcher.end_of(process)
     assert ended.code == 77
+    assert "Permission denied" in ended.err
+    assert list(closed.iterdir()) == []
 
 
 def test_a_file_in_place_of_the_job_directory_is_an_error_with_a_remedy(launcher: Launcher) -> None:

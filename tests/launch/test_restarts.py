@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -150,6 +151,37 @@ def test_a_launcher_that_is_killed_takes_its_program_with_it_and_the_next_one_sa
     saved = max(e["data"]["step"] for e in launcher.events(1) if e["kind"] == "committed")
     assert saved >= 7
     assert launcher.event(2, "started")["step"] == saved
+
+
+def test_a_command_that_outlives_its_launcher_and_does_not_end_keeps_others_out(launcher: Launcher, loop: Path) -> None:
+    process = launcher.start(sys.executable, loop, 30, "1:13:sleep")
+    launcher.wait_for_output("sleeping")
+    heartbeats = Path(launcher.event(1, "launched")["heartbeats"])
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    ended = launcher.run("--grace", "500ms", "--", sys.executable, loop, 30)
+    assert ended.code == 86
+    assert "the command that it started still runs" in ended.err
+    for survivor in launcher.survivors():
+        survivor.kill()
+    assert heartbeats.exists()
+    assert launcher.run(sys.executable, loop, 30).code == 0
+    assert not heartbeats.exists()
+
+
+def test_a_start_again_below_the_launcher_is_an_attempt_of_its_own_within_the_launchers(
+    launcher: Launcher, loop: Path
+) -> None:
+    program = f'"{sys.executable}" "{loop}" 30'
+    ended = launcher.run("bash", "-c", f"{program} 1:13:raise; {program}")
+    assert ended.code == 0
+    assert launcher.outcomes() == ["finished", ""]
+    assert launcher.event(2, "started")["step"] == 10
+    said = subprocess.run(
+        [sys.executable, "-m", "lastgood", "status", str(launcher.job)], capture_output=True, text=True, check=True
+    )
+    assert "restarted inside" in said.stdout
+    assert "2 steps" in said.stdout
 
 
 def test_a_second_launcher_is_turned_away_and_the_first_does_not_notice(launcher: Launcher, loop: Path) -> None:

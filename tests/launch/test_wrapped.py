@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import os
 import sys
 import time
 import zipfile
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import Ended, Launcher
+from .conftest import Ended, Launcher, without_root_powers
 from .programs import CHECKPOINTING
 
 pytestmark = pytest.mark.slow
@@ -113,12 +112,18 @@ def test_fresh_sets_old_checkpoints_aside_for_good(launcher: Launcher, program: 
     assert "resumed from 6\n" in wrapped(launcher, program, 6).out
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read anything")
 def test_a_directory_that_may_not_be_read_is_refused(launcher: Launcher, program: Path, tmp_path: Path) -> None:
     put_json(tmp_path / "out", step_3=3)
     (tmp_path / "out").chmod(0)
-    assert wrapped(launcher, program, 4).code == 77
-    (tmp_path / "out").chmod(0o755)
+    options = ["--resume-arg", "--resume-from {checkpoint}", "--checkpoints", "out/*.json"]
+    command = [*options, "--", sys.executable, program, 4]
+    try:
+        ended = launcher.run(*command, preexec_fn=without_root_powers)
+    finally:
+        (tmp_path / "out").chmod(0o755)
+    assert ended.code == 77
+    assert "cannot look for checkpoints in out" in ended.err
+    assert "resumed" not in ended.out
 
 
 def test_a_file_where_the_directory_should_be_is_refused(launcher: Launcher, program: Path, tmp_path: Path) -> None:

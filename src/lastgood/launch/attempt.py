@@ -13,7 +13,7 @@ from lastgood.core.layout import Env
 from lastgood.core.outcome import Evidence
 from lastgood.core.progress import progress_line
 from lastgood.core.quoting import shown
-from lastgood.core.signals import SIGTERM
+from lastgood.core.signals import SIGKILL, SIGTERM
 from lastgood.core.stopping import LEFTOVER_GRACE_S, SAVE_SIGNAL, Stop, stop_on_signal
 from lastgood.core.units import duration
 from lastgood.launch.evidence import exceptions, oom_kills
@@ -34,7 +34,11 @@ _TURN_S = 0.5
 _STATUS_EVERY_S = 60.0
 _NOTE_EVERY_S = 15.0
 _STACKS_S = 2.0
+"""Time for ranks to write their stacks before a hung job is ended."""
+
 _UNKILLABLE_S = 20.0
+"""How long after SIGKILL a process is given up on; it can only be inside the kernel, in a hanging file system say."""
+
 _DRAIN_S = 5.0
 
 TIME_LIMIT = "time limit"
@@ -119,19 +123,19 @@ class Running:
             self._command.reap()
 
     def _is_over(self) -> bool:
-        if self._command.status is None:
-            return False
-        if self._command.is_gone():
-            return True
         now = time.monotonic()
-        if not self._has_ended:
-            self._has_ended = True
-            if self._stop is None and self._kill_at is None:
-                self._end_leftovers(now)
         if self._killed_at is not None and now - self._killed_at > _UNKILLABLE_S:
             pids = ", ".join(str(process.pid) for process in self._command.processes())
             self._say(f"process(es) {pids} cannot be ended (they wait inside the kernel)", is_important=True)
             return True
+        if self._command.status is None:
+            return False
+        if self._command.is_gone():
+            return True
+        if not self._has_ended:
+            self._has_ended = True
+            if self._stop is None and self._kill_at is None:
+                self._end_leftovers(now)
         return False
 
     def _end_leftovers(self, now: float) -> None:
@@ -231,6 +235,9 @@ class Running:
 
     def _evidence(self, kills: int) -> Evidence:
         status = self._command.status
+        if status is None:
+            # It has been killed, and will end as soon as the kernel lets it.
+            status = -SIGKILL
         if self._stop is not None and EXIT_SAVED_RUN_AGAIN in self._command.orphan_statuses:
             # A shell in between ended in its own way; the program below it saved and said so.
             status = EXIT_SAVED_RUN_AGAIN
@@ -240,8 +247,8 @@ class Running:
         if not stop_cause and any(e.kind == "stopping" and e.data.get("cause") == TIME_LIMIT for e in events):
             stop_cause = TIME_LIMIT
         return Evidence(
-            exit_code=status if status is not None and status >= 0 else None,
-            signal=-status if status is not None and status < 0 else None,
+            exit_code=status if status >= 0 else None,
+            signal=-status if status < 0 else None,
             stop_cause=stop_cause,
             was_forced=self._killed_at is not None,
             hang=self._hang,

@@ -61,9 +61,12 @@ class _Mount:
 
 
 def exceptions(events: list[Event]) -> tuple[str, ...]:
-    """What the program itself reported as raised, as "Type: text", oldest first."""
-    found = []
+    """What the program itself reported as raised since it last started, as "Type: text", oldest first."""
+    found: list[str] = []
     for event in events:
+        if event.kind == "started":
+            # Something below the launcher has started it again: what was raised before is history.
+            found.clear()
         if event.kind == "exception":
             kind, text = event.data.get("type", ""), event.data.get("text", "")
             found.append(f"{kind}: {text}" if text else f"{kind}")

@@ -10,6 +10,7 @@ from pathlib import Path
 from lastgood.core import heartbeat
 from lastgood.core.accounting import Record
 from lastgood.core.heartbeat import Heartbeat
+from lastgood.store.durable import explained
 
 _PREFIX = "lastgood-"
 _MEMORY = Path("/dev/shm")
@@ -19,14 +20,20 @@ _MEMORY = Path("/dev/shm")
 def heartbeat_directory() -> Iterator[Path]:
     """A new directory that only this user can enter; removed at the end.
 
-    In memory rather than on a disk, so that a heartbeat never causes a write to a device.
+    In memory rather than on a disk where possible, so that a heartbeat never causes a write to a device.
     """
-    where = _MEMORY if os.access(_MEMORY, os.W_OK | os.X_OK) else None
-    directory = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=where))
+    directory = _make_directory()
     try:
         yield directory
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _make_directory() -> Path:
+    with suppress(OSError):
+        return Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_MEMORY))
+    with explained("make a directory for heartbeats in", tempfile.gettempdir(), safe="the command was not started"):
+        return Path(tempfile.mkdtemp(prefix=_PREFIX))
 
 
 def directory_of(record: Record) -> Path | None:

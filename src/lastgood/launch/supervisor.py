@@ -182,6 +182,8 @@ class Supervisor:
             exit_code=decision.exit_code,
             restarts_left=restarts_left(self._past, self._settings.policy),
         )
+        if journal.failure is not None:
+            self._say(f"the journal of attempt {number} has a hole: {journal.failure}", is_important=True)
         return decision
 
     def _environment(self, attempt: int, limits: Limits, given: Mapping[str, str]) -> dict[str, str]:
