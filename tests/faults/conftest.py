@@ -18,6 +18,13 @@ def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
         yield nursery
 
 
+@pytest.fixture(scope="session")
+def gym(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
+    """A nursery whose children can train."""
+    with Nursery(tmp_path_factory.mktemp("gym") / "errors.txt", has_training=True) as gym:
+        yield gym
+
+
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "BLOCK_BYTES", states.BLOCK_BYTES)

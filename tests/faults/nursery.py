@@ -24,16 +24,19 @@ _PR_SET_PTRACER = 0x59616D61
 class Nursery:
     """Forks scenarios. Use as a context manager; leaving it ends the nursery and all of its children."""
 
-    def __init__(self, errors: Path) -> None:
+    def __init__(self, errors: Path, *, has_training: bool = False) -> None:
+        """With `has_training` also NumPy is there, and `training.train`."""
         self._errors = errors
+        self._extra = ["training"] if has_training else []
         self._children: set[int] = set()
 
     def __enter__(self) -> "Nursery":
         tests = Path(__file__).parent.parent
         with self._errors.open("w") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "faults.nursery"],
+                [sys.executable, "-m", "faults.nursery", *self._extra],
                 cwd=tests,
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -83,9 +86,14 @@ class Nursery:
         return self.wait(pid)
 
 
-def _serve() -> None:
+def _serve(has_training: bool) -> None:
     from faults import states
     from faults.scenarios import SCENARIOS
+
+    if has_training:
+        from faults.training import train
+
+        SCENARIOS["train"] = train
 
     states.use_small_blocks()
     signal.pthread_sigmask(signal.SIG_BLOCK, {RELEASE})
@@ -122,4 +130,4 @@ def _live(scenario: object, arguments: dict[str, object]) -> None:
 
 
 if __name__ == "__main__":
-    _serve()
+    _serve(has_training="training" in sys.argv)
