@@ -4,7 +4,9 @@ Nothing here touches the training's own groups: their collectives may be in flig
 time. Gloo needs only the hosts' network, also where training uses NCCL.
 """
 
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from typing import TypeVar
 
@@ -15,10 +17,14 @@ from lastgood.core.errors import RankTimeoutError, UsageError
 
 T = TypeVar("T")
 
-_SAFE_POINT, _EXCHANGE, _TELL = 1, 2, 3
-_PLACES = {_SAFE_POINT: "a safe point", _EXCHANGE: "a save or an end", _TELL: "a start"}
-_HEAD_NUMBERS = 8
-_LEAST = -(2**63)
+_COURTESY_S = 3.0
+"""How long a rank lives on after another one failed: whoever watches the ranks takes the end that comes first for
+the cause, and it should be that of the rank which failed on its own account."""
+
+_HEAD_NUMBERS = 6
+"""Numbers that fit into the first message of an exchange: most need no second one."""
+
+_TELL = -1
 
 _DIAGNOSIS_S = 5.0
 """How long to wait for each other rank when finding out which one is missing."""
@@ -34,51 +40,49 @@ def ranks_of_default_group(limit_s: float) -> "TorchRanks | None":
 class TorchRanks:
     """See `lastgood.runtime.ports.Ranks`. Must be made by all ranks together.
 
-    Whatever the ranks exchange begins with a message of one size that says what it is: ranks that meet in
-    different places (one has left the loop, one has caught an exception) learn so, instead of taking each
-    other's numbers for something else.
+    Every exchange is waited for where it begins. One that is under way while the loop's body runs could not be
+    taken back when the body raises: the program's end would wait for ranks that never come, or crash when they
+    do come while the interpreter is shutting down.
+
+    An exchange begins with a message of one size that says what it is: ranks that meet in different places (one
+    has left the loop, one has caught an exception) learn so, instead of taking each other's numbers for
+    something else.
     """
 
     def __init__(self, limit_s: float) -> None:
         self.rank = dist.get_rank()
         self.world_size = dist.get_world_size()
         self._limit = timedelta(seconds=limit_s)
-        self._pending: tuple[dist.Work, torch.Tensor] | None = None
         self._diagnosis: dist.ProcessGroup | None = None
-        self._group = self._guarded("the start", self._new_group)
+        self._group: dist.ProcessGroup | None = self._guarded(self._new_group)
         # Finding out who is missing needs a group that the failed operation has not broken.
-        self._diagnosis = self._guarded("the start", self._new_group)
+        self._diagnosis = self._guarded(self._new_group)
 
-    def _new_group(self) -> dist.ProcessGroup:
+    def _new_group(self) -> "dist.ProcessGroup":
         return dist.new_group(backend="gloo", timeout=self._limit)
 
-    def propose(self, flags: list[int]) -> None:
-        tensor = _head(_SAFE_POINT, flags)
-        work = self._guarded(
-            "the next safe point",
-            lambda: dist.all_reduce(tensor, op=dist.ReduceOp.MAX, group=self._group, async_op=True),
-        )
-        self._pending = (work, tensor)
-
-    def agreed(self) -> list[int] | None:
-        if self._pending is None:
-            return []
-        (work, tensor), self._pending = self._pending, None
-        self._guarded("the last safe point", lambda: work.wait(self._limit))
-        return _same_place(tensor)
-
     def maximum(self, values: list[int]) -> list[int]:
-        self._meet(_EXCHANGE, "a save")
-        return self._maximum(torch.tensor(values, dtype=torch.int64))
+        if len(values) > _HEAD_NUMBERS:
+            self._meet(len(values), [])
+            return self._maximum(values)
+        return self._meet(len(values), values)
 
-    def _maximum(self, tensor: torch.Tensor) -> list[int]:
-        self._guarded("a save", lambda: dist.all_reduce(tensor, op=dist.ReduceOp.MAX, group=self._group))
-        return [int(value) for value in tensor]
+    def _meet(self, kind: int, values: list[int]) -> list[int]:
+        """Exchange the first message. `kind` is the same on all ranks that are at the same place."""
+        padding = [0] * (_HEAD_NUMBERS - len(values))
+        most, least, *found = self._maximum([kind, -kind, *values, *padding])
+        if most != -least:
+            raise UsageError(
+                f"rank {self.rank} meets other ranks at different places of the program",
+                safe="checkpoints that were committed are whole",
+                remedy="let every rank do the same steps, and call run.safe_point() and run.finish() on all or none",
+            )
+        return found[: len(values)]
 
-    def _meet(self, place: int, what: str) -> None:
-        head = _head(place, [])
-        self._guarded(what, lambda: dist.all_reduce(head, op=dist.ReduceOp.MAX, group=self._group))
-        _same_place(head)
+    def _maximum(self, values: list[int]) -> list[int]:
+        tensor = torch.tensor(values, dtype=torch.int64)
+        self._guarded(lambda: dist.all_reduce(tensor, op=dist.ReduceOp.MAX, group=self._group))
+        return [int(value) for value in tensor.tolist()]
 
     def equal(self, values: list[int]) -> list[bool]:
         # The maximum of x and of ~x (which is -x - 1): equal on all ranks if the least is the greatest.
@@ -87,25 +91,30 @@ class TorchRanks:
         return [both[i] == ~both[half + i] for i in range(half)]
 
     def tell(self, text: str | None) -> str:
-        self._meet(_TELL, "the start")
-        data = (text or "").encode()
-        size = torch.tensor([len(data)], dtype=torch.int64)
-        self._guarded("the start", lambda: dist.broadcast(size, src=0, group=self._group))
-        buffer = torch.zeros(max(1, int(size)), dtype=torch.uint8)
-        if self.rank == 0 and data:
+        data = (text or "").encode() if self.rank == 0 else b""
+        size = self._meet(_TELL, [len(data)])[0]
+        buffer = torch.zeros(max(1, size), dtype=torch.uint8)
+        if data:
             buffer[:] = torch.frombuffer(bytearray(data), dtype=torch.uint8)
-        self._guarded("the start", lambda: dist.broadcast(buffer, src=0, group=self._group))
-        return bytes(buffer[: int(size)].tolist()).decode()
+        self._guarded(lambda: dist.broadcast(buffer, src=0, group=self._group))
+        return bytes(buffer[:size].tolist()).decode()
 
     def close(self) -> None:
-        self._pending = None
+        groups, self._group, self._diagnosis = (self._group, self._diagnosis), None, None
+        for group in groups:
+            # The program may have ended all groups itself, ours among them.
+            with suppress(RuntimeError, ValueError, AssertionError):
+                if group is not None:
+                    dist.destroy_process_group(group)
 
-    def _guarded(self, what: str, call: Callable[[], T]) -> T:
+    def _guarded(self, call: Callable[[], T]) -> T:
         try:
             return call()
         except RuntimeError as error:
+            missing = self._missing()
+            time.sleep(_COURTESY_S)
             raise RankTimeoutError(
-                f"rank {self.rank} waited for {self._missing()} at {what}, in vain: {_first_line(error)}",
+                f"rank {self.rank} waited for {missing} in vain: {_first_line(error)}",
                 safe="checkpoints that were committed are whole",
                 remedy="look for the first error in that rank's output; run again to resume from the last good checkpoint",
             ) from error
@@ -122,25 +131,6 @@ class TorchRanks:
                 return "ranks " + text.split("Ranks ", 1)[1].split(" failed", 1)[0].strip()
             return "other ranks" if self.rank == 0 else "rank 0, or a rank that rank 0 waits for"
         return "a rank that answers again now"
-
-
-def _head(place: int, flags: list[int]) -> torch.Tensor:
-    """The first message of an exchange. After a maximum over all ranks its first two numbers are each other's
-    opposite if all were at the same place."""
-    content = [place, -place, *flags]
-    return torch.tensor(content + [_LEAST] * (_HEAD_NUMBERS - len(content)), dtype=torch.int64)
-
-
-def _same_place(head: torch.Tensor) -> list[int]:
-    """The flags of a head that all ranks have sent. Raises UsageError if they were at different places."""
-    most, least, *flags = (int(value) for value in head)
-    if most != -least:
-        raise UsageError(
-            f"ranks are at different places: one at {_PLACES[-least]}, another at {_PLACES[most]}",
-            safe="checkpoints that were committed are whole",
-            remedy="let every rank do the same steps, and call run.safe_point() and run.finish() on all ranks or none",
-        )
-    return [flag for flag in flags if flag != _LEAST]
 
 
 def _first_line(error: BaseException) -> str:

@@ -52,14 +52,6 @@ class Ranks(Protocol):
     rank: int
     world_size: int
 
-    def propose(self, flags: list[int]) -> None:
-        """Give this rank's flags for the next safe point. Returns at once."""
-
-    def agreed(self) -> list[int] | None:
-        """For each flag the maximum over all ranks of what they proposed last; empty before the first
-        proposal. Since every rank proposed at its previous safe point, the answer is usually there and
-        nobody waits. None from a single rank, which need not agree with anybody."""
-
     def maximum(self, values: list[int]) -> list[int]:
         """Element-wise maximum over all ranks. Every rank must call."""
 
@@ -67,7 +59,7 @@ class Ranks(Protocol):
         """For each element whether it is the same on all ranks. Every rank must call, with equal lengths."""
 
     def close(self) -> None:
-        """Finish what is under way. Nothing may be called after."""
+        """Let go of what agreement needs. Nothing may be called after; calling it twice is fine."""
 
     def tell(self, text: str | None) -> str:
         """Rank 0's text, on every rank. Every rank must call; only rank 0's argument counts."""
@@ -78,12 +70,6 @@ class OneRank:
 
     rank = 0
     world_size = 1
-
-    def propose(self, flags: list[int]) -> None:
-        pass
-
-    def agreed(self) -> list[int] | None:
-        return None
 
     def maximum(self, values: list[int]) -> list[int]:
         return values

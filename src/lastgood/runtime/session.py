@@ -10,6 +10,9 @@ import msgspec
 
 from lastgood.core.errors import EXIT_INTERRUPTED, EXIT_SAVED_RUN_AGAIN, LastgoodError, UsageError
 from lastgood.core.schedule import Every
+from lastgood.core.interval_choice import SaveCost
+from lastgood.core.pace import NOTHING_SAID, Pace, pace_news
+from lastgood.runtime.cadence import Cadence
 from lastgood.runtime.children import disown_in_children
 from lastgood.runtime.environment import Surroundings
 from lastgood.runtime.heartbeats import HeartbeatWriter
@@ -61,6 +64,7 @@ class Session:
         self._recorded_at = float("-inf")
         self._internal = internal
         self._is_leader = ranks.rank == 0
+        self._cadence = Cadence()
         self._signals = SignalFlags()
         self._watch = StopWatch(surroundings, self._signals, every, is_leader=self._is_leader)
         self._display = ProgressDisplay(is_shown=self._is_leader and not surroundings.is_launched)
@@ -139,39 +143,43 @@ class Session:
         self.heart.total_steps = -1 if total is None else total
         self.heart.beat(step, phase)
         self._display.show(step, total)
-        agreed = self._agree(step)
+        agreed = self._agree(step, phase)
         is_due = agreed.is_save_due or self._is_put_off
         self._is_put_off = is_due and finish_follows
         if (agreed.stop_cause or (is_due and not finish_follows)) and step != self.saved_step:
             self.save(step)
         if agreed.stop_cause:
             self._leave(step, agreed.stop_cause)
-        if self._ranks.world_size > 1:
-            self._ranks.propose([step, -step, *self._watch.wishes(step, self.saved_step)])
         if self._log.failure is not None and not self._has_complained:
             self._has_complained = True
             self._say(f"note: logged values cannot be written now, and are kept: {self._log.failure}", everywhere=True)
 
-    def _agree(self, step: int) -> Agreed:
-        flags = self._agreed_flags()
-        if flags is None:
-            flags = self._watch.wishes(step, self.saved_step)
-        return self._watch.agree(flags, step, self.saved_step)
+    def _agree(self, step: int, phase: str) -> Agreed:
+        wishes = [0, 0]
+        if self._ranks.world_size == 1:
+            wishes = self._watch.wishes(step, self.saved_step)
+        elif self._cadence.is_due(phase):
+            mine = [*self._watch.wishes(step, self.saved_step), self._cadence.pace_us(phase)]
+            *wishes, slowest_us = self._exchange(step, mine)
+            self._cadence.note_agreed(phase, slowest_us)
+        return self._watch.agree(wishes, step, self.saved_step)
 
-    def _agreed_flags(self) -> list[int] | None:
-        """What the ranks proposed at their last safe point; None for a single rank."""
-        proposed = self._ranks.agreed()
-        if proposed and proposed[0] != -proposed[1]:
+    def _exchange(self, step: int, values: list[int]) -> list[int]:
+        """The maximum over all ranks. Raises UsageError if they are not at the same step."""
+        most, least, *found = self._ranks.maximum([step, -step, *values])
+        if most != -least:
             raise UsageError(
-                f"ranks reached different safe points: one was at step {-proposed[1]} when another was at {proposed[0]}",
+                f"ranks are at different steps: one at step {-least} when another is at {most}",
                 safe="checkpoints that were committed are whole",
                 remedy="let every rank do the same steps, and call run.safe_point() on all ranks or none",
             )
-        return proposed and proposed[2:]
+        return found
 
     def save(self, step: int) -> Failed | None:
         """Save now. A failure is an event and, if the policy says so, an error."""
         self.heart.beat(step, "save")
+        if self._ranks.world_size > 1:
+            self._exchange(step, [])
         self._log.flush()
         result = self._saver.save(
             step,
@@ -235,8 +243,6 @@ class Session:
         `has_changed`: the state may be another than the one that an earlier attempt saved at this step.
         """
         self._log.end_step(step)
-        # What was proposed at the last safe point has to be taken before the ranks talk of anything else.
-        self._agreed_flags()
         if step != self.saved_step or (has_changed and step != self._committed_step):
             failed = self.save(step)
             if failed is not None:
