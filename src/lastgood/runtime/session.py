@@ -10,8 +10,6 @@ import msgspec
 
 from lastgood.core.errors import EXIT_INTERRUPTED, EXIT_SAVED_RUN_AGAIN, LastgoodError, UsageError
 from lastgood.core.schedule import Every
-from lastgood.core.interval_choice import SaveCost
-from lastgood.core.pace import NOTHING_SAID, Pace, pace_news
 from lastgood.runtime.cadence import Cadence
 from lastgood.runtime.children import disown_in_children
 from lastgood.runtime.environment import Surroundings
