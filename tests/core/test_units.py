@@ -68,3 +68,12 @@ def test_a_duration_is_short(seconds):
 )
 def test_sizes_in_powers_of_1000(count, text):
     assert byte_size(count) == text
+
+
+@pytest.mark.parametrize("seconds", [float("inf"), float("-inf"), float("nan")])
+def test_a_duration_without_end_is_unknown(seconds):
+    assert duration(seconds) == "unknown"
+
+
+def test_less_than_a_millisecond_is_no_power_of_ten():
+    assert duration(1e-5) == "<1 ms"

@@ -1,5 +1,6 @@
 """Durations and byte counts as people write them, parsed and printed, always with their unit."""
 
+import math
 import re
 
 from lastgood.core.errors import UsageError
@@ -35,13 +36,17 @@ def parse_duration(text: str) -> float:
 
 
 def duration(seconds: float) -> str:
-    """A duration for reading: two units at most.
+    """A duration for reading: two units at most; "unknown" for one that is not finite.
 
-    >>> duration(0.25), duration(42), duration(3725), duration(200000)
-    ('0.25 s', '42 s', '1 h 2 min', '2 d 7 h')
+    >>> duration(1e-5), duration(0.25), duration(42), duration(3725), duration(200000)
+    ('<1 ms', '0.25 s', '42 s', '1 h 2 min', '2 d 7 h')
     """
+    if not math.isfinite(seconds):
+        return "unknown"
     if seconds < 0:
         return "-" + duration(-seconds)
+    if 0 < seconds < 0.001:
+        return "<1 ms"
     if seconds < 10:
         return f"{seconds:.2g} s"
     if seconds < 120:
