@@ -31,6 +31,12 @@ def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def unflushed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process only looks at what others left, and repairs it: that need not be durable."""
+    monkeypatch.setattr("os.fsync", lambda fd: None)
+
+
+@pytest.fixture
 def strace() -> None:
     if not stepping.is_available():
         pytest.skip("strace is not installed")

@@ -18,7 +18,7 @@ from lastgood.core.retention import Keep
 from lastgood.store import attempts, catalogue, jobdir, sweep
 from lastgood.store.jobdir import JobDirectory
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("strace")]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("strace", "unflushed")]
 
 Count = Callable[[int, str], None]
 

@@ -37,9 +37,7 @@ def fs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LossyFS]:
 
 
 @pytest.fixture
-def cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "Cut":
-    # Who looks at the disks need not write durably to them.
-    monkeypatch.setattr("os.fsync", lambda fd: None)
+def cut(tmp_path: Path, unflushed: None) -> "Cut":
     return Cut(tmp_path / "cut")
 
 
@@ -134,8 +132,8 @@ def test_a_first_save_survives_every_power_cut_from_the_return_of_its_commit_on(
 def _killed_then_continued(
     fs: LossyFS, nursery: Nursery, before: Disk, flaw: str = "", first: int = 1
 ) -> Iterator[tuple[int, list[Operation]]]:
-    """Kill an attempt at each of its operations from the first on and let another one live its life: (length of the log
-    at the kill, the whole log)."""
+    """Kill an attempt at each of its operations from `first` on, and let another one live its life: (length
+    of the log at the kill, the whole log)."""
     job = str(fs.path / "job")
     for nth in itertools.count(first):
         fs.reset(before)
