@@ -14,13 +14,14 @@ __version__ = "0.1.0"
 # launcher, which imports this package too, must not load NumPy before its command has started.
 _WHERE = {
     "Run": "lastgood.runtime.run",
+    "Every": "lastgood.core.schedule",
     "Keep": "lastgood.core.retention",
     "ResumableSampler": "lastgood.runtime.sampler",
     "LastgoodError": "lastgood.core.errors",
     "read_log": "lastgood.runtime.values_log",
 }
 
-__all__ = ["Keep", "LastgoodError", "ResumableSampler", "Run", "__version__", "read_log"]
+__all__ = ["Every", "Keep", "LastgoodError", "ResumableSampler", "Run", "__version__", "read_log"]
 
 
 def __getattr__(name: str) -> object:

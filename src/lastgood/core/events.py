@@ -13,6 +13,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
       launched    command, pid, heartbeats, host                         by the launcher
       committed   step, name, bytes, write_s                             a checkpoint exists
       save_failed step, error                                            a save did not work
+      paced       interval_s, margin_s (null: not said)                  how often it saves now
       rejected    name, problem                                          failed to restore
       deleted     name, reason                                           by retention
       stopping    cause, step                                            a stop was asked for

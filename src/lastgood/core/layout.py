@@ -117,6 +117,7 @@ class Env:
     EXPECT_STEP = "LASTGOOD_EXPECT_STEP"
     STATE_DIR = "LASTGOOD_STATE_DIR"
     CHECKPOINT = "LASTGOOD_CHECKPOINT"
+    MTTI = "LASTGOOD_MTTI"
 
 
 ENVIRONMENT: dict[str, str] = {
@@ -129,6 +130,7 @@ ENVIRONMENT: dict[str, str] = {
     Env.FRESH: "1: a new start is meant, do not resume and do not refuse",
     Env.EXPECT_STEP: "a checkpoint of at least this step is known to exist: refuse a fresh start",
     Env.STATE_DIR: "where to remember which jobs once saved (default: ~/.local/state/lastgood)",
+    Env.MTTI: 'how often the job is interrupted on average, such as 24h: what every="auto" goes by, in place of a preset',
     Env.CHECKPOINT: "for a wrapped command: path of the checkpoint that it should resume from (unset: none)",
 }
 """Every variable of ours with its meaning; the reference page is made from this table."""
@@ -138,6 +140,8 @@ FOREIGN_ENVIRONMENT: dict[str, str] = {
     "unless earlier attempts are known to have ended before their first save",
     "TORCHELASTIC_RESTART_COUNT": "the same, as torchrun counts the restarts of its workers",
     "SLURM_JOB_END_TIME": "end of the allocation, in seconds since 1970; used where nothing else states a limit",
+    "SLURM_JOB_NUM_NODES": "number of nodes, for the preset of how often the job is interrupted",
+    "GROUP_WORLD_SIZE": "the same, as torchrun counts its agents",
     "WORLD_SIZE": "more than 1: torch.distributed must be initialised before `Run` is made",
     "XDG_STATE_HOME": "its directory `lastgood` is used where LASTGOOD_STATE_DIR is not set",
     "HOME": "its directory `.local/state/lastgood` is used where neither is set",

@@ -7,10 +7,15 @@ import msgspec
 
 from lastgood.core.errors import UsageError
 from lastgood.core.layout import Env
+from lastgood.core.reliability import Mtti, preset_mtti
 from lastgood.core.start import Expectation
+from lastgood.core.units import parse_duration
 
 _RESTART_COUNTS = ("SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT")
 """Variables that count restarts from 0. (Slurm sets its own only from the first restart on.)"""
+
+_NODE_COUNTS = ("SLURM_JOB_NUM_NODES", "GROUP_WORLD_SIZE")
+"""Variables that say on how many nodes the job runs: Slurm's, and torchrun's number of its agents."""
 
 
 class Surroundings(msgspec.Struct, frozen=True):
@@ -24,6 +29,9 @@ class Surroundings(msgspec.Struct, frozen=True):
     is_fresh_meant: bool = False
     expect_step: int | None = None
     restarts: dict[str, int] = {}
+    mtti: Mtti = preset_mtti()
+    """How often the job is interrupted: stated, or a preset for its number of nodes."""
+    is_mtti_stated: bool = False
 
     @property
     def is_launched(self) -> bool:
@@ -48,6 +56,8 @@ def read_surroundings(environment: Mapping[str, str] = os.environ) -> Surroundin
         deadline=_deadline(environment),
         is_fresh_meant=environment.get(Env.FRESH, "") not in ("", "0"),
         expect_step=_number(environment, Env.EXPECT_STEP),
+        mtti=_mtti(environment),
+        is_mtti_stated=bool(environment.get(Env.MTTI)),
         restarts={name: int(v) for name in _RESTART_COUNTS if (v := environment.get(name, "")).isdigit()},
     )
 
@@ -59,6 +69,24 @@ def _number(environment: Mapping[str, str], name: str) -> int | None:
     if not text.isdigit():
         raise UsageError(f"the environment variable {name} is {text!r}, not a number", remedy=f"unset {name}")
     return int(text)
+
+
+def parse_mtti(text: str, source: str) -> Mtti:
+    """`source` says where the text is from. Raises UsageError for what is no duration, or none at all."""
+    try:
+        seconds = parse_duration(text)
+    except UsageError as problem:
+        raise UsageError(f"{source}: {problem.what}", remedy=problem.remedy) from None
+    if not seconds > 0:
+        raise UsageError(f"{source}: a mean time to interruption of {text!r}")
+    return Mtti(seconds, source)
+
+
+def _mtti(environment: Mapping[str, str]) -> Mtti:
+    if text := environment.get(Env.MTTI):
+        return parse_mtti(text, Env.MTTI)
+    nodes = [int(v) for name in _NODE_COUNTS if (v := environment.get(name, "")).isdigit()]
+    return preset_mtti(max(nodes, default=1) or 1)
 
 
 def _deadline(environment: Mapping[str, str]) -> float | None:

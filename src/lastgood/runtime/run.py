@@ -8,10 +8,11 @@ from typing import Any
 from lastgood.core import layout
 from lastgood.core.errors import UsageError
 from lastgood.core.retention import Keep
-from lastgood.core.schedule import parse_every
+from lastgood.core.schedule import Every, parse_every
 from lastgood.core.units import parse_duration
 from lastgood.runtime import adapters
 from lastgood.runtime.ending import ExceptionHook
+from lastgood.runtime.environment import parse_mtti
 from lastgood.runtime.random_state import RandomState
 from lastgood.runtime.reading import Reading
 from lastgood.runtime.saver import OnSaveError
@@ -39,7 +40,11 @@ class Run:
 
     Args:
         job: the job's directory. A launcher's `--job` takes precedence.
-        every: when to save: a number of steps, or a duration such as "10min".
+        every: when to save: "auto" (as often as loses least time, by what saves cost and how often jobs are
+            interrupted; it says what it comes to), a number of steps, a duration such as "10min", or
+            `lastgood.Every` for a schedule that is close at first.
+        mtti: for "auto", the mean time to interruption of the job, such as "12h"; LASTGOOD_MTTI takes
+            precedence. Without either a preset is used, and printed.
         keep: which checkpoints to keep; see `lastgood.Keep`.
         config: hyperparameters, compared on resume. A difference is refused unless its name is in
             `allow_config_change`.
@@ -61,7 +66,8 @@ class Run:
         state: Mapping[str, object],
         *,
         job: str | os.PathLike[str] | None = None,
-        every: int | str = "10min",
+        every: int | str | Every = "auto",
+        mtti: str | None = None,
         keep: Keep | None = None,
         config: Mapping[str, object] | None = None,
         allow_config_change: Iterable[str] = (),
@@ -88,6 +94,7 @@ class Run:
         wishes = Wishes(
             job,
             parse_every(every),
+            None if mtti is None else parse_mtti(mtti, "mtti="),
             keep or Keep(),
             config or {},
             set(allow_config_change),

@@ -83,8 +83,6 @@ class Saver:
         self._unprotected_limit_s = unprotected_limit_s
         self._clock = clock
         self._protected_since = clock()
-        self.write_s: list[float] = []
-        """How long the saves of this attempt took, oldest first."""
 
     def capture(self, internal: Mapping[str, object]) -> Snapshot:
         """The state now, with entries of our own. Raises UnstorableError that names the place of a value that cannot be stored."""
@@ -123,7 +121,6 @@ class Saver:
         self._protected_since = self._clock()
         deleted = self._retain() if self._ranks.rank == 0 else []
         took_s = self._clock() - started
-        self.write_s.append(took_s)
         return Saved(step, writer.name, manifest.bytes if manifest else 0, took_s, deleted)
 
     def _write(self, writer: CheckpointWriter, internal: Mapping[str, object]) -> LastgoodError | None:

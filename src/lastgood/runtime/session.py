@@ -9,7 +9,8 @@ from typing import Any, NoReturn
 import msgspec
 
 from lastgood.core.errors import EXIT_INTERRUPTED, EXIT_SAVED_RUN_AGAIN, LastgoodError, UsageError
-from lastgood.core.schedule import Every
+from lastgood.core.interval_choice import SaveCost
+from lastgood.core.pace import NOTHING_SAID, Pace, pace_news
 from lastgood.runtime.cadence import Cadence
 from lastgood.runtime.children import disown_in_children
 from lastgood.runtime.environment import Surroundings
@@ -48,7 +49,7 @@ class Session:
         ranks: Ranks,
         saver: Saver,
         log: ValuesLog,
-        every: Every,
+        pace: Pace,
         facts: Facts,
         records: Records,
         internal: Callable[[], Mapping[str, object]],
@@ -64,7 +65,7 @@ class Session:
         self._is_leader = ranks.rank == 0
         self._cadence = Cadence()
         self._signals = SignalFlags()
-        self._watch = StopWatch(surroundings, self._signals, every, is_leader=self._is_leader)
+        self._watch = StopWatch(surroundings, self._signals, pace, is_leader=self._is_leader)
         self._display = ProgressDisplay(is_shown=self._is_leader and not surroundings.is_launched)
         self.journal = Journal(opened.job, opened.attempt)
         self.heart = HeartbeatWriter(surroundings.heartbeats, ranks.rank)
@@ -72,6 +73,7 @@ class Session:
         """Newest step that is committed, or the step that the attempt began from."""
         self._committed_step = -1
         """Newest step that this attempt has committed."""
+        self._told_pace = NOTHING_SAID
         self._is_put_off = False
         self._is_under_way = False
         self._has_complained = False
@@ -100,6 +102,7 @@ class Session:
         if found.restored is not None:
             self.heart.last_good_step = step
             self._display.note_resumed(step, max(0.0, time.time() - found.restored.manifest.created))
+            self._watch.expect_cost(found.restored.manifest.write_s, found.restored.manifest.bytes)
         self.heart.beat(step, "start")
         if not self._is_leader:
             return
@@ -116,6 +119,8 @@ class Session:
             reason=found.start.reason,
             rejected=[candidate.name for candidate in found.rejected],
         )
+        if found.restored is not None:
+            self._tell_pace()
         with suppress(OSError, LastgoodError):
             # What cannot be cleared now takes space, nothing else; the next attempt tries again.
             sweep_incomplete(job, self._opened.attempt)
@@ -146,6 +151,8 @@ class Session:
         self._is_put_off = is_due and finish_follows
         if (agreed.stop_cause or (is_due and not finish_follows)) and step != self.saved_step:
             self.save(step)
+            if not agreed.stop_cause:
+                self._tell_pace()
         if agreed.stop_cause:
             self._leave(step, agreed.stop_cause)
         if self._log.failure is not None and not self._has_complained:
@@ -197,7 +204,8 @@ class Session:
     def _note_saved(self, saved: Saved) -> None:
         self.saved_step = self._committed_step = saved.step
         self.heart.last_good_step = saved.step
-        self._watch.write_s = self._saver.write_s
+        # The loop stood still until the checkpoint was committed.
+        self._watch.note_cost(SaveCost(stall_s=saved.took_s, write_s=saved.took_s, bytes=saved.bytes))
         self._display.note_saved(saved)
         if not self._is_leader:
             return
@@ -208,6 +216,16 @@ class Session:
             self.journal.write("deleted", name=verdict.name, reason=verdict.reason)
         if time.monotonic() - self._recorded_at >= RECORD_S:
             self._remember()
+
+    def _tell_pace(self) -> None:
+        """How often it saves and how long a stop takes, when either is known first or has changed."""
+        watch = self._watch
+        text, self._told_pace = pace_news(
+            watch.pace, watch.margin_s, has_time_limit=watch.has_time_limit, said=self._told_pace
+        )
+        if text and self._is_leader:
+            self._say(text)
+            self.journal.write("paced", interval_s=self._told_pace.interval_s, margin_s=self._told_pace.margin_s)
 
     def _remember(self) -> None:
         """Renew the record outside the job's directory. Where that fails, say so once."""

@@ -9,11 +9,13 @@ import msgspec
 
 from lastgood.core import fingerprint, layout, tree
 from lastgood.core.errors import LastgoodError, UsageError
+from lastgood.core.pace import FIRST_SAVE_S, Pace
+from lastgood.core.reliability import Mtti
 from lastgood.core.retention import Keep
-from lastgood.core.schedule import Every
+from lastgood.core.schedule import Schedule
 from lastgood.runtime import adapters
 from lastgood.runtime.agreement import raise_together
-from lastgood.runtime.environment import read_surroundings
+from lastgood.runtime.environment import Surroundings, read_surroundings
 from lastgood.runtime.host import fingerprint_of
 from lastgood.runtime.loading import load, refuse_changed_config
 from lastgood.runtime.opening import choose_path, open_for
@@ -31,7 +33,8 @@ class Wishes(msgspec.Struct, frozen=True):
     """What the program asks for; see `lastgood.Run`."""
 
     job: str | os.PathLike[str] | None
-    every: Every
+    every: Schedule
+    mtti: Mtti | None
     keep: Keep
     config: Mapping[str, object]
     allow_config_change: set[str]
@@ -76,7 +79,15 @@ class Starting:
         self.log = ValuesLog(opened.job.attempts / layout.values_file(opened.attempt, ranks.rank))
         self._facts = Facts(self._config, fingerprint_of(frameworks, ranks))
         self.session = Session(
-            opened, surroundings, ranks, self._saver, self.log, wishes.every, self._facts, records, internal
+            opened,
+            surroundings,
+            ranks,
+            self._saver,
+            self.log,
+            _pace(wishes, surroundings),
+            self._facts,
+            records,
+            internal,
         )
         self._resumer = Resumer(opened.job, opened.attempt, ranks, frameworks)
         self._notes = _notes_on_path(wishes.job, path)
@@ -117,6 +128,14 @@ class Starting:
             error = problem
         raise_together(self._ranks, error, safe="nothing was changed")
         self.session.start(self._found, self._notes, time.monotonic() - self._began)
+
+
+def _pace(wishes: Wishes, surroundings: Surroundings) -> Pace:
+    # What is said from outside is about the machine that the job runs on now; the program travels.
+    mtti = surroundings.mtti if surroundings.is_mtti_stated else wishes.mtti or surroundings.mtti
+    # Half the limit, so that one save that fails can be made up for.
+    most_s = max(wishes.unprotected_limit_s / 2, FIRST_SAVE_S)
+    return Pace(wishes.every, mtti, most_s)
 
 
 def _plain(config: Mapping[str, object], frameworks: list[Framework]) -> dict[str, Any]:

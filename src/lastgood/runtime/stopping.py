@@ -1,11 +1,13 @@
 """Reasons to stop or save that a rank notices between steps, as numbers that ranks can agree on."""
 
+import math
 import time
 from collections.abc import Callable
 
 import msgspec
 
-from lastgood.core.schedule import Every, stop_margin_s
+from lastgood.core.interval_choice import SaveCost
+from lastgood.core.pace import Pace
 from lastgood.runtime.environment import Surroundings
 from lastgood.runtime.launcher import LauncherWatch
 from lastgood.runtime.signals import SignalFlags
@@ -29,7 +31,7 @@ class StopWatch:
         self,
         surroundings: Surroundings,
         signals: SignalFlags,
-        every: Every,
+        pace: Pace,
         *,
         is_leader: bool,
         clock: Callable[[], float] = time.monotonic,
@@ -37,7 +39,8 @@ class StopWatch:
     ) -> None:
         self._launcher = LauncherWatch(surroundings, clock)
         self._signals = signals
-        self._every = every
+        self.pace = pace
+        """When the next save is due, by what the saves so far have cost."""
         self._is_leader = is_leader
         self._clock = clock
         self._wall_clock = wall_clock
@@ -48,7 +51,6 @@ class StopWatch:
         self._saved_at = clock()
         self._step_at = clock()
         self._longest_step_s = 0.0
-        self.write_s: list[float] = []
         self.is_save_asked = False
 
     def note_step(self) -> None:
@@ -60,21 +62,40 @@ class StopWatch:
         self._saved_at = self._step_at = self._clock()
         self.is_save_asked = False
 
+    def expect_cost(self, write_s: float, size: int) -> None:
+        """What a save of an earlier attempt took; 0 if that is not known."""
+        if 0 < write_s < math.inf:
+            self.pace = self.pace.expecting(SaveCost(write_s, write_s, max(size, 0)))
+
+    def note_cost(self, cost: SaveCost) -> None:
+        """A save of this attempt is committed."""
+        self.pace = self.pace.after_save(cost)
+
+    @property
+    def margin_s(self) -> float:
+        """How long a stop takes: a step, and a save as slow as the slowest recent one, twice over."""
+        return self.pace.margin_s(self._longest_step_s)
+
+    @property
+    def has_time_limit(self) -> bool:
+        return self._deadline is not None
+
     def wishes(self, step: int, saved_step: int) -> list[int]:
         """[stop cause, save] of this rank. A request to save is taken: it is in this answer only."""
         asked = self._signals.take_save() or self.is_save_asked
         self.is_save_asked = False
         # One rank's clock decides for all, so that ranks with different clocks save together.
-        elapsed = self._clock() - self._saved_at if self._is_leader else 0.0
-        is_due = self._every.seconds is not None and self._every.is_due(
-            step=step, saved_step=saved_step, elapsed_s=elapsed
+        is_due = (
+            self._is_leader
+            and not self.pace.is_by_steps
+            and self.pace.is_due(step=step, saved_step=saved_step, elapsed_s=self._clock() - self._saved_at)
         )
         return [_CAUSES.index(self._stop_cause()), int(asked or is_due)]
 
     def agree(self, flags: list[int], step: int, saved_step: int) -> Agreed:
         """What the ranks' flags mean at this step. Saving every n steps needs no agreement."""
         cause, save = flags or [0, 0]
-        is_due = self._every.steps is not None and self._every.is_due(step=step, saved_step=saved_step, elapsed_s=0.0)
+        is_due = self.pace.is_by_steps and self.pace.is_due(step=step, saved_step=saved_step, elapsed_s=0.0)
         return Agreed(_CAUSES[cause], bool(save) or is_due)
 
     def _stop_cause(self) -> str:
@@ -89,5 +110,5 @@ class StopWatch:
     def _is_time_up(self) -> bool:
         if self._deadline is None or self._deadline_steady is None:
             return False
-        margin = stop_margin_s(self.write_s, self._longest_step_s)
+        margin = self.margin_s
         return self._wall_clock() + margin >= self._deadline or self._clock() + margin >= self._deadline_steady
