@@ -45,14 +45,23 @@ def waits_for_a_rank_that_never_comes(step):
     while True:
         if moving:
             step += 1
-            beat(step, 2 * step)
+            beat(step, 2 * (turns + step))
         time.sleep(0.02)
-for step in range(3):
-    beat(step, 2 * step)
+turns = 0
+while True:
+    # No rank stands still before all are there.
+    beat(0, 2 * turns)
+    turns += 1
+    here = [name for name in os.listdir(os.environ["LASTGOOD_HEARTBEATS"]) if not name.endswith(".new")]
+    if len(here) >= (2 if "both" in sys.argv else 1):
+        break
+    time.sleep(0.02)
+for step in (1, 2):
+    beat(step, 2 * (turns + step))
     time.sleep(0.02)
 if "finished" in sys.argv:
-    beat(3, 6, "finished")
-    time.sleep(2.5)
+    beat(3, 2 * turns + 100, "finished")
+    time.sleep(5)
     sys.exit(0)
 print("ready", flush=True)
 waits_for_a_rank_that_never_comes(3)
