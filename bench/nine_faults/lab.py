@@ -190,12 +190,21 @@ class Lab:
             (self.work / name).mkdir(parents=True)
 
     def clean_resume(self, step: int) -> str | None:
-        """Final weights after an undisturbed resume from that step, on a copy of nothing else."""
+        """Final weights after an undisturbed resume from that step; it leaves the work directory as it was.
+
+        A step after the base's newest was saved by its second life, which may have seen other samples than
+        the uninterrupted run.
+        """
         if step not in self._resumes:
             kept = self.root / "kept"
             with contextlib.suppress(FileNotFoundError):
                 self.work.rename(kept)
-            self.killed(step + KILLED_AT - NEWEST)
+            at = step + KILLED_AT - NEWEST
+            if step > NEWEST:
+                self.restore()
+                self.start(restarts=False, kill_at=at).finish()
+            else:
+                self.killed(at)
             outcome = self.start().finish()
             self._resumes[step] = outcome.final if outcome.resumed == step else None
             shutil.rmtree(self.work)

@@ -46,8 +46,9 @@ class Spawned:
             return None
 
     def kill(self) -> None:
-        _kill_group(self.pid)
-        self._process.wait()
+        if self._process.poll() is None:
+            _kill_group(self.pid)
+            self._process.wait()
 
 
 class ForkServer:
@@ -114,7 +115,6 @@ class Forked:
         return self._code
 
     def kill(self) -> None:
-        # Until its end has been read from the server the number cannot belong to another process for long.
         if self._code is None:
             _kill_group(self.pid)
             if self.wait(30.0) is None:
