@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from nine_faults import recorder
 from nine_faults.processes import Forked, ForkServer, Spawned, kill_if_of
@@ -108,7 +109,7 @@ class Lab:
         """Everything that cases are compared with or begin from. Raises RuntimeError if that does not work."""
         assert self.uninterrupted and self._base
 
-    def start(self, *, total: int = TOTAL, restarts: bool = True, **options: object) -> Started:
+    def start(self, *, total: int = TOTAL, restarts: bool = True, **options: Any) -> Started:
         """The command, on the work directory as it is. `options` are the recorder's: step_s, kill_at ..."""
         self._runs += 1
         trace, log = (self.root / f"run-{self._runs:04d}.{kind}" for kind in ("trace", "log"))
@@ -122,7 +123,7 @@ class Lab:
             process = self._server.start(JOBS / self.system.script, environment, log)
         return Started(process, Trace(trace))
 
-    def settle(self, **options: object) -> list[Outcome]:
+    def settle(self, **options: Any) -> list[Outcome]:
         """Give the command as a user would: again, if it failed. Each try with what it came to."""
         tries = [self.start(**options).finish()]
         if tries[0].code != 0:
@@ -152,7 +153,7 @@ class Lab:
             raise RuntimeError("two undisturbed runs end with different weights: nothing can be compared")
         return first
 
-    def run_from_nothing(self, **options: object) -> Life:
+    def run_from_nothing(self, **options: Any) -> Life:
         self.clear()
         started = self.start(**options)
         outcome = started.finish()
@@ -160,7 +161,7 @@ class Lab:
             raise RuntimeError(f"an undisturbed run failed with {outcome.code}: see {started.trace.path}")
         return started.trace.lives[-1]
 
-    def killed(self, at: int, **options: object) -> Life:
+    def killed(self, at: int, **options: Any) -> Life:
         """Leaves the work directory of a job that was killed after step `at`; its life."""
         self.clear()
         started = self.start(restarts=False, kill_at=at, **options)

@@ -2,7 +2,7 @@
 
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from nine_faults.lab import TOTAL, Cell, Lab, NotTriedError
@@ -59,7 +59,7 @@ def _while_full(tries: list[Outcome]) -> str:
 
 
 @contextmanager
-def _small_disk(lab: Lab, size: int) -> Iterator[object]:
+def _small_disk(lab: Lab, size: int) -> Iterator[Callable[[int], object]]:
     """A memory file system of that many bytes as the store; gives a function that changes its size."""
     lab.store.mkdir()
     made = subprocess.run(

@@ -80,7 +80,7 @@ def save_points(calls: list[Point], work: Path, trace: Path) -> list[Point]:
 
     The last point is that end: the first thing that the job writes into its trace.
     """
-    points = []
+    points: list[Point] = []
     for point in calls:
         if point.call == "write" and f"<{trace}>" in point.text:
             return [*points, point]
