@@ -1,8 +1,9 @@
 """The directory on this node in which ranks keep their heartbeats, and reading them."""
 
+import fcntl
 import os
-import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,21 +13,29 @@ from lastgood.core.accounting import Record
 from lastgood.core.heartbeat import Heartbeat
 from lastgood.store.durable import explained
 
-_PREFIX = "lastgood-"
+_PREFIX = "lastgood-heartbeats-"
 _MEMORY = Path("/dev/shm")
+_SETTLED_S = 60.0
+"""A directory younger than this may belong to a launcher that has not locked it yet."""
 
 
 @contextmanager
 def heartbeat_directory() -> Iterator[Path]:
     """A new directory that only this user can enter; removed at the end.
 
-    In memory rather than on a disk where possible, so that a heartbeat never causes a write to a device.
+    In memory rather than on a disk where possible, so that a heartbeat never causes a write to a device. It
+    is locked while its launcher lives, so that those which killed launchers left can be told and are removed.
     """
+    _sweep()
     directory = _make_directory()
+    lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
+        with suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_SH)
         yield directory
     finally:
-        shutil.rmtree(directory, ignore_errors=True)
+        _remove(directory)
+        os.close(lock)
 
 
 def _make_directory() -> Path:
@@ -36,6 +45,35 @@ def _make_directory() -> Path:
         return Path(tempfile.mkdtemp(prefix=_PREFIX))
 
 
+def _sweep() -> None:
+    """Remove the directories of this user's launchers that are gone."""
+    for parent in {_MEMORY, Path(tempfile.gettempdir())}:
+        with suppress(OSError):
+            for entry in list(os.scandir(parent)):
+                if entry.name.startswith(_PREFIX) and entry.stat(follow_symlinks=False).st_uid == os.geteuid():
+                    _remove_if_left(Path(entry.path))
+
+
+def _remove_if_left(directory: Path) -> None:
+    with suppress(OSError):
+        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            if time.time() - os.fstat(fd).st_mtime > _SETTLED_S:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _remove(directory)
+        finally:
+            os.close(fd)
+
+
+def _remove(directory: Path) -> None:
+    """The ranks' files and the directory; anything else in it is not ours, and keeps it."""
+    with suppress(OSError):
+        for name in os.listdir(directory):
+            if name.startswith("rank-"):
+                (directory / name).unlink(missing_ok=True)
+        directory.rmdir()
+
+
 def directory_of(record: Record) -> Path | None:
     """Where the ranks of an attempt keep their heartbeats, if it ran on this machine."""
     launched = record.first("launched")
@@ -43,16 +81,9 @@ def directory_of(record: Record) -> Path | None:
     if launched is None or not isinstance(directory, str) or launched.data.get("host") != os.uname().nodename:
         return None
     path = Path(directory)
-    # The journal could say anything: only what can be a directory of ours is touched.
+    # The journal could say anything: only what can be a directory of ours is read.
     is_ours = path.name.startswith(_PREFIX) and path.parent in (_MEMORY, Path(tempfile.gettempdir()))
     return path if is_ours and not path.is_symlink() else None
-
-
-def sweep_heartbeats(record: Record) -> None:
-    """Remove what a killed launcher left. Nobody of that attempt may be running any more."""
-    directory = directory_of(record)
-    if directory is not None:
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 def read_heartbeats(directory: Path | None) -> dict[int, Heartbeat]:

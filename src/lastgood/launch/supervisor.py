@@ -19,7 +19,6 @@ from lastgood.core.restart import Action, Decision, Past, Policy, decide_restart
 from lastgood.core.stopping import STOP_SIGNALS, stop_time
 from lastgood.core.units import duration
 from lastgood.launch.attempt import Limits, Running
-from lastgood.launch.heartbeats import sweep_heartbeats
 from lastgood.launch.history import past_of, read_records
 from lastgood.launch.inbox import SignalInbox
 from lastgood.launch.output import Console
@@ -75,7 +74,7 @@ class Supervisor:
         is_fresh = self._settings.is_fresh
         if not is_fresh:
             self._past = past_of(records)
-            self._tell_of_lost_launcher(records)
+            self._tell_of_lost_launcher()
         limits = self._limits()
         if (code := self._pause(0.0, limits)) is not None:
             return code
@@ -109,13 +108,9 @@ class Supervisor:
             self._job.unmark_finished()
         return False
 
-    def _tell_of_lost_launcher(self, records: list[Record]) -> None:
-        if not self._past or self._past[-1].ending.outcome is not Outcome.LAUNCHER_LOST:
-            return
-        self._say(f"the last attempt ended without its launcher: {self._past[-1].ending.reason}")
-        for record in records:
-            if record.last("ended") is None:
-                sweep_heartbeats(record)
+    def _tell_of_lost_launcher(self) -> None:
+        if self._past and self._past[-1].ending.outcome is Outcome.LAUNCHER_LOST:
+            self._say(f"the last attempt ended without its launcher: {self._past[-1].ending.reason}")
 
     def _limits(self) -> Limits:
         deadline = self._scheduler.deadline()
