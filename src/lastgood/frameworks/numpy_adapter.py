@@ -76,6 +76,9 @@ class NumpyFramework:
     def set_random_state(self, tree: Any) -> None:
         np.random.set_state(tree)
 
+    def shield_helpers(self) -> None:
+        return
+
     def fingerprint(self) -> dict[str, str]:
         return {"numpy": np.__version__}
 
@@ -91,10 +94,13 @@ class InPlaceArray:
     """An array that the job keeps using: its content is replaced, the object stays."""
 
     def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        if not array.flags.writeable:
+            raise ValueError("a read-only array cannot be restored in place")
         self._array = array
 
     def capture(self) -> object:
-        return self._array
+        # A map of a file is an array like any other: what it is mapped from stays the program's affair.
+        return self._array.view(np.ndarray) if type(self._array) is np.memmap else self._array
 
     def mismatches(self, tree: Any) -> list[str]:
         if not isinstance(tree, np.ndarray):
@@ -102,7 +108,7 @@ class InPlaceArray:
         here, saved = self._array, tree
         if here.shape != saved.shape or here.dtype != saved.dtype:
             return [f"is {here.dtype}{list(here.shape)} here, but {saved.dtype}{list(saved.shape)} in the checkpoint"]
-        return [] if here.flags.writeable else ["cannot be written to (it is read-only)"]
+        return []
 
     def restore(self, tree: Any) -> None:
         np.copyto(self._array, tree)

@@ -9,6 +9,7 @@ import torch
 
 from lastgood.core.tensorfile import ArraySpec
 from lastgood.core.tree import ArrayLeaf, Json
+from lastgood.frameworks import torch_workers
 from lastgood.runtime.ports import Stateful
 from lastgood.runtime.state import WithStateDict
 
@@ -36,14 +37,20 @@ _TO_TORCH = {ours: dtype for dtype, ours in _FROM_TORCH.items()}
 _DTYPES = {str(value).removeprefix("torch."): value for value in vars(torch).values() if isinstance(value, torch.dtype)}
 
 
+_PLAIN = {torch.Tensor, torch.nn.Parameter, getattr(torch.nn, "Buffer", torch.nn.Parameter)}
+"""Types that are restored as what they are. (Before torch 2.5 there is no Buffer.)"""
+
+
 class TorchFramework:
     name = "torch"
 
     def to_leaf(self, value: object) -> ArrayLeaf | None:
         if not isinstance(value, torch.Tensor):
             return None
-        if type(value) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
+        if type(value) not in _PLAIN:
             raise ValueError(f"a {type(value).__qualname__} (a subclass of Tensor)")
+        if value.is_nested:
+            raise ValueError("a nested tensor")
         if value.layout is not torch.strided or value.is_quantized or value.is_meta:
             raise ValueError(
                 f"a tensor that is {'quantized' if value.is_quantized else value.layout}, on {value.device}"
@@ -119,6 +126,9 @@ class TorchFramework:
             for device, state in enumerate(tree["cuda"][: torch.cuda.device_count()]):
                 torch.cuda.set_rng_state(state.clone(), device)
 
+    def shield_helpers(self) -> None:
+        torch_workers.shield_workers()
+
     def fingerprint(self) -> dict[str, str]:
         facts = {
             "torch": str(torch.__version__),
@@ -168,7 +178,7 @@ class Optimizer(WithStateDict):
         self._optimizer = optimizer
 
     def mismatches(self, tree: Any) -> list[str]:
-        if not isinstance(tree, dict) or "param_groups" not in tree:
+        if not isinstance(tree, dict) or not {"state", "param_groups"} <= tree.keys():
             return ["is an optimizer here, but not in the checkpoint"]
         here = [len(group["params"]) for group in self._optimizer.state_dict()["param_groups"]]
         saved = [len(group["params"]) for group in tree["param_groups"]]
@@ -182,6 +192,8 @@ class InPlaceTensor:
     """A tensor that the job keeps using: its content is replaced, the object stays."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
+        if tensor.layout is torch.strided and not tensor.is_nested and _shares_elements(tensor):
+            raise ValueError("a tensor whose elements share memory (an expanded one) cannot be restored in place")
         self._tensor = tensor
 
     def capture(self) -> object:
@@ -213,6 +225,10 @@ class Generator:
 
     def restore(self, tree: Any) -> None:
         self._generator.set_state(tree.clone())
+
+
+def _shares_elements(tensor: torch.Tensor) -> bool:
+    return any(extent > 1 and stride == 0 for extent, stride in zip(tensor.shape, tensor.stride(), strict=True))
 
 
 def _describe(tensor: torch.Tensor) -> str:

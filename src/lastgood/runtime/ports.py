@@ -41,6 +41,9 @@ class Framework(Codec, Protocol):
     def set_random_state(self, tree: Any) -> None:
         """Put it back; generators of devices that are not here are passed over."""
 
+    def shield_helpers(self) -> None:
+        """Keep processes that the framework starts from dying of signals that ask the job to save or stop."""
+
     def fingerprint(self) -> dict[str, str]:
         """What may change results: versions, devices, switches."""
 

@@ -58,6 +58,8 @@ class Starting:
         self._began = time.monotonic()
         self._wishes = wishes
         self._internal = internal
+        for framework in frameworks:
+            framework.shield_helpers()
         surroundings = read_surroundings()
         environment = dict(os.environ)
         self._entries = make_entries(state, frameworks)
