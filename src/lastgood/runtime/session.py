@@ -24,7 +24,7 @@ from lastgood.runtime.stopping import Agreed, StopWatch
 from lastgood.runtime.talk import ProgressDisplay, describe_start, say
 from lastgood.runtime.values_log import ValuesLog
 from lastgood.store import durable
-from lastgood.store.attempts import Journal
+from lastgood.store.attempts import Journal, check_fence
 from lastgood.store.record import Records
 from lastgood.store.sweep import sweep_incomplete
 
@@ -66,7 +66,8 @@ class Session:
         self._cadence = Cadence()
         self._signals = SignalFlags()
         self._watch = StopWatch(surroundings, self._signals, pace, is_leader=self._is_leader)
-        self._display = ProgressDisplay(is_shown=self._is_leader and not surroundings.is_launched)
+        self._is_launched = surroundings.is_launched
+        self._display = ProgressDisplay(is_shown=self._is_leader and not self._is_launched)
         self.journal = Journal(opened.job, opened.attempt)
         self.heart = HeartbeatWriter(surroundings.heartbeats, ranks.rank)
         self.saved_step = 0
@@ -246,7 +247,9 @@ class Session:
             self.journal.write("stopping", cause=cause, step=step, saved_step=self.saved_step)
         self._say(f"stopped after step {step} ({cause}); {self._what_is_kept(step)}; run again to continue")
         self.close()
-        raise SystemExit(EXIT_INTERRUPTED if cause == "SIGINT" else EXIT_SAVED_RUN_AGAIN)
+        # A launcher tells Ctrl-C from other stops itself, and wants to know whether it was saved.
+        is_interrupted = cause == "SIGINT" and not self._is_launched
+        raise SystemExit(EXIT_INTERRUPTED if is_interrupted else EXIT_SAVED_RUN_AGAIN)
 
     def _what_is_kept(self, step: int) -> str:
         if not self.saved_step:
@@ -268,7 +271,6 @@ class Session:
         if self._is_leader:
             self._mark_finished(step)
             self.journal.write("finished", step=step)
-            self._display.clear()
         self.heart.beat(step, "finished")
         self.pause()
         if self._signals.stop_signal:
@@ -277,6 +279,7 @@ class Session:
     def _mark_finished(self, step: int) -> None:
         job = self._opened.job
         with durable.explained("mark as finished the job in", job.path, safe=f"step {step} is saved"):
+            check_fence(job, self._opened.attempt)
             job.mark_finished(step, self._opened.attempt)
         if step:
             self._remember()
@@ -287,7 +290,6 @@ class Session:
         self._signals.restore()
 
     def describe_exception(self, error: BaseException, step: int) -> str:
-        self._display.clear()
         self.journal.write(
             "exception", type=type(error).__name__, text=str(error)[:500], step=step, rank=self._ranks.rank
         )
@@ -299,7 +301,6 @@ class Session:
         if os.getpid() != self._owner_pid:
             # A child that was forked from us holds copies only.
             return
-        self._display.clear()
         self._log.flush()
         self._log.close()
         self.pause()
@@ -317,5 +318,4 @@ class Session:
 
     def _say(self, text: str, *, everywhere: bool = False) -> None:
         if self._is_leader or everywhere:
-            self._display.clear()
             say(text)

@@ -92,7 +92,7 @@ class Starting:
             internal,
         )
         self._resumer = Resumer(opened.job, opened.attempt, ranks, frameworks)
-        self._notes = _notes_on_path(wishes.job, path)
+        self._notes: list[str] = []
         self._found: Found
 
     @property
@@ -152,9 +152,3 @@ def _plain(config: Mapping[str, object], frameworks: list[Framework]) -> dict[st
         )
     plain: dict[str, Any] = flat.skeleton
     return plain
-
-
-def _notes_on_path(given: str | os.PathLike[str] | None, chosen: os.PathLike[str]) -> list[str]:
-    if given is None or os.path.realpath(given) == os.path.realpath(chosen):
-        return []
-    return [f"the launcher's job directory is used, not {os.fspath(given)}, which the program names"]

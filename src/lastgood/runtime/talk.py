@@ -9,8 +9,8 @@ from lastgood.core.units import byte_size, duration
 from lastgood.runtime.resume import Found
 from lastgood.runtime.saver import Saved
 
-PLAIN_LINE_S = 60.0
-"""How often a progress line appears where there is no terminal."""
+PLAIN_LINE_S, TERMINAL_LINE_S = 60.0, 10.0
+"""How often a progress line appears, in a file and on a terminal."""
 
 
 def say(text: str) -> None:
@@ -44,16 +44,19 @@ def describe_start(attempt: int, path: str, found: Found, took_s: float) -> str:
 
 
 class ProgressDisplay:
-    """A line that is rewritten on a terminal, or a plain one every minute elsewhere; nothing when a
-    launcher shows it already."""
+    """A progress line now and then, for a program that runs without a launcher (which shows it otherwise).
+
+    It is a line of its own, never rewritten: what the program prints goes to the same terminal, and only a
+    launcher, which sees all output, can keep a bar below it.
+    """
 
     def __init__(self, *, is_shown: bool) -> None:
         self._is_shown = is_shown
-        self._is_terminal = is_shown and sys.stderr is not None and sys.stderr.isatty()
+        is_terminal = is_shown and sys.stderr is not None and sys.stderr.isatty()
+        self._every_s = TERMINAL_LINE_S if is_terminal else PLAIN_LINE_S
         self._shown_at = time.monotonic()
         self._first: tuple[float, int] | None = None
         self._saved: tuple[int, float] | None = None
-        self._width = 0
 
     def note_saved(self, saved: Saved) -> None:
         self._saved = (saved.step, time.monotonic())
@@ -67,21 +70,10 @@ class ProgressDisplay:
         now = time.monotonic()
         if self._first is None:
             self._first = (now, step)
-        if now - self._shown_at < (0.2 if self._is_terminal else PLAIN_LINE_S):
+        if now - self._shown_at < self._every_s:
             return
         self._shown_at = now
         began, first = self._first
         rate = (step - first) / (now - began) if step > first else None
         good, age = (self._saved[0], now - self._saved[1]) if self._saved else (None, None)
-        line = progress_line(step, total, rate, good, age, 79)
-        if self._is_terminal:
-            _write("\r" + line.ljust(self._width))
-            self._width = len(line)
-        else:
-            say(line)
-
-    def clear(self) -> None:
-        """Remove the line, so that what follows starts on an empty one."""
-        if self._is_terminal and self._width:
-            _write("\r" + " " * self._width + "\r")
-            self._width = 0
+        say(progress_line(step, total, rate, good, age, 79 - len("lastgood: ")))
