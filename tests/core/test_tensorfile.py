@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lastgood.core import tensorfile
 from lastgood.core.dtypes import FROM_NUMPY, SIZES, TO_NUMPY
-from lastgood.core.errors import DamagedError
+from lastgood.core.errors import DamagedError, UnstorableError
 from lastgood.core.tensorfile import ALIGNMENT, ArraySpec
 
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=12).filter(lambda n: n != "__metadata__")
@@ -118,5 +118,5 @@ def test_no_bytes_make_it_fail_otherwise(data, size):
 
 def test_more_arrays_than_a_header_can_hold_is_an_error_of_ours(monkeypatch):
     monkeypatch.setattr(tensorfile, "MAX_HEADER_BYTES", 5000)
-    with pytest.raises(ValueError, match="the format ends at 5000"):
+    with pytest.raises(UnstorableError, match="the format ends at 5000"):
         tensorfile.plan([ArraySpec(f"array-{i}", "U8", (1,)) for i in range(100)])

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from lastgood.core.dtypes import SIZES, byte_count
-from lastgood.core.errors import DamagedError
+from lastgood.core.errors import DamagedError, UnstorableError
 
 ALIGNMENT = 4096
 MAX_HEADER_BYTES = 100_000_000
@@ -74,8 +74,9 @@ def plan(specs: list[ArraySpec], metadata: dict[str, str] | None = None) -> Layo
     start = -(-(8 + len(text)) // ALIGNMENT) * ALIGNMENT
     header = (start - 8).to_bytes(8, "little") + text.ljust(start - 8)
     if len(header) > MAX_HEADER_BYTES:
-        raise ValueError(
-            f"{len(specs)} arrays make a header of {len(header)} bytes; the format ends at {MAX_HEADER_BYTES}"
+        raise UnstorableError(
+            f"{len(specs)} arrays make a header of {len(header)} bytes; the format ends at {MAX_HEADER_BYTES}",
+            remedy="join small arrays into larger ones, or give them shorter names",
         )
     return Layout(header, [Placed(s, start + b, start + e) for s, b, e in ends], start + end)
 

@@ -70,11 +70,16 @@ def list_checkpoints(job: JobDirectory) -> list[Listed]:
 def newest_fresh_attempt(job: JobDirectory) -> int:
     """The newest attempt that was meant to start anew; 0 if none was."""
     for number in reversed(attempt_numbers(job)):
-        try:
-            attempt = read_attempt(job, number)
-        except DamagedError:
-            continue
-        if attempt is not None and attempt.fresh:
+        if number not in job.known_fresh:
+            try:
+                attempt = read_attempt(job, number)
+            except DamagedError:
+                continue
+            if attempt is None:
+                continue
+            # A claim never changes, and a job can have thousands of them: each is read once.
+            job.known_fresh[number] = attempt.fresh
+        if job.known_fresh[number]:
             return number
     return 0
 
