@@ -60,8 +60,8 @@ class Bound(StrEnum):
     """What determined an interval."""
 
     OPTIMUM = "optimum"
-    MOST = "most"
-    LEAST = "least"
+    MOST = "upper limit"
+    LEAST = "lower limit"
     WRITE_SHARE = "write share"
     BANDWIDTH = "bandwidth"
 
