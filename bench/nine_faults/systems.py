@@ -34,9 +34,9 @@ class System:
         return {name: importlib.metadata.version(_DISTRIBUTIONS.get(name, name)) for name in self.packages}
 
     def command(self, store: Path, *, restarts: bool) -> list[str]:
-        """For a launched system: the whole command line. The grace is what the fault of SIGTERM leaves."""
+        """For a launched system: the whole command line. Its grace ends before the two seconds of F8 do."""
         option = [] if restarts else ["--no-restart"]
-        head = [sys.executable, "-m", "lastgood", "run", "--job", str(store), "--grace", "2s", *option]
+        head = [sys.executable, "-m", "lastgood", "run", "--job", str(store), "--grace", "1.5s", *option]
         return [*head, "--", sys.executable, str(JOBS / self.script)]
 
 
