@@ -115,7 +115,15 @@ def test_a_module_can_be_read_in_one_sitting(path: Path) -> None:
 
 
 def test_the_public_names_are_these() -> None:
-    assert set(lastgood.__all__) == {"Keep", "LastgoodError", "ResumableSampler", "Run", "__version__", "read_log"}
+    assert set(lastgood.__all__) == {
+        "Every",
+        "Keep",
+        "LastgoodError",
+        "ResumableSampler",
+        "Run",
+        "__version__",
+        "read_log",
+    }
     for name in lastgood.__all__:
         assert getattr(lastgood, name) is not None
 
