@@ -25,6 +25,9 @@ class Loader:
             callable(getattr(source, name, None)) for name in ("state_dict", "load_state_dict")
         )
 
+        self.lives_on = bool(getattr(source, "persistent_workers", False) and getattr(source, "num_workers", 0))
+        """True if its worker processes serve one epoch after the other."""
+
     def batches(self) -> int | None:
         """How many batches an epoch has; None if the loader does not know."""
         try:
@@ -33,7 +36,7 @@ class Loader:
             return None
 
     def is_exhausted(self, batch: int, samples: int) -> bool:
-        """True if no batch is known to follow. Asking a loader to resume there could begin the next epoch."""
+        """True if no batch is known to follow."""
         if self.sampler is not None:
             return self.sampler.batches_after(samples) == 0
         total = self.batches()
@@ -66,9 +69,9 @@ class Loader:
             set_epoch(epoch)
         if batch == 0:
             return iter(self.source)
-        if self.is_exhausted(batch, samples):
-            return iter(())
-        if self.has_state and state is not None:
+        # At its end a loader is read again like any other: asked to resume there it could begin its next pass,
+        # and what it draws from its generator when it finds no more is part of the random state.
+        if self.has_state and state is not None and not self.is_exhausted(batch, samples):
             self.source.load_state_dict(state)  # type: ignore[attr-defined]
             return iter(self.source)
         iterator = iter(self.source)

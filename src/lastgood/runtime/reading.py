@@ -5,7 +5,7 @@ from typing import Any
 
 from lastgood.core.errors import StateMismatchError
 from lastgood.runtime.loaders import Loader
-from lastgood.runtime.ports import Framework
+from lastgood.runtime.ports import Framework, Stateful
 from lastgood.runtime.position import Position
 from lastgood.runtime.random_state import Generators, RandomState
 
@@ -23,6 +23,8 @@ class Reading:
         self._frameworks = frameworks
         self._random = random
         self._generators = Generators()
+        self._alive: list[object] = []
+        """Loaders whose workers this process has started and that live on."""
         self._loader: Loader | None = None
         self._at_open: Any = None
         self._loader_state: Any = None
@@ -135,18 +137,28 @@ class Reading:
         self._put_random_back()
         self._restored = None
         generators = [entry for _, entry in loader.generators(self._frameworks)]
+        now = self._take(generators)
+        if loader.lives_on and not any(loader.source is known for known in self._alive):
+            self._alive.append(loader.source)
+            if self.position.epoch > 1:
+                # Starting its workers draws from the generators, and was done in the first epoch.
+                iter(loader.source)
+                self._put(now, generators)
         if self._at_open is None:
-            self._at_open = {"global": self._random.capture(), "own": [g.capture() for g in generators]}
+            self._at_open = now
             return loader.open(*place)
         # Opening draws from the generators, as it did when this loader was first opened; what was drawn since
         # then is in the state that is put back afterwards.
-        now = {"global": self._random.capture(), "own": [g.capture() for g in generators]}
         self._put(self._at_open, generators)
         iterator = loader.open(*place)
         self._put(now, generators)
         return iterator
 
-    def _put(self, tree: dict[str, Any], generators: list[Any]) -> None:
+    def _take(self, generators: list[Stateful]) -> dict[str, Any]:
+        assert self._random is not None
+        return {"global": self._random.capture(), "own": [generator.capture() for generator in generators]}
+
+    def _put(self, tree: dict[str, Any], generators: list[Stateful]) -> None:
         assert self._random is not None
         self._random.restore(tree["global"])
         for generator, state in zip(generators, tree["own"], strict=False):

@@ -1,0 +1,1 @@
+"""Frameworks: what of them can be state, and whole jobs that use them."""

@@ -1,0 +1,1 @@
+"""The job side of the library, as programs use it."""
