@@ -327,6 +327,9 @@ def test_when_a_save_takes_longer_than_a_job_lives():
 
 
 def test_without_failures_only_the_stall_costs():
+    assert efficiency(5e-324, 0, 60) == 1
+    assert efficiency(math.inf, 10, math.inf) == 1
+    assert efficiency(math.inf, 10, 1e9) == 0
     assert efficiency(90, 10, math.inf, lag_s=50, restart_s=1e9) == 0.9
 
 

@@ -141,13 +141,13 @@ def efficiency(
         raise ValueError(f"an interval of {interval_s} s with a stall of {stall_s} s and a lag of {lag_s} s")
     if interval_s == 0:
         return 0.0
-    if math.isinf(mtti_s):
-        return interval_s / period_s
-    if period_s > 700 * mtti_s:
-        return 0.0
-    # Apart, so that nothing overflows where a job can never get on.
-    per_failure = interval_s * math.exp(-(lag_s + restart_s) / mtti_s) / math.expm1(period_s / mtti_s)
-    return per_failure / (mtti_s + detection_s)
+    if math.isinf(interval_s):
+        return 1.0 if math.isinf(mtti_s) else 0.0
+    # As a product of shares: nothing overflows, and rounding takes none of them above 1.
+    x = period_s / mtti_s
+    without_repeated = (x / math.expm1(x) if x > 0 else 1.0) if x < 700 else 0.0
+    after_failures = 1 / (1 + detection_s / mtti_s) * math.exp(-(lag_s + restart_s) / mtti_s)
+    return interval_s / period_s * without_repeated * after_failures
 
 
 def lost_per_failure_s(
