@@ -89,7 +89,7 @@ def _try_fault(fault: Callable[[Lab], Cell], lab: Lab) -> Cell:
         return fault(lab)
     except NotTriedError as reason:
         return Cell(f"not tried: {reason}", None)
-    except RuntimeError as error:
+    except (RuntimeError, OSError) as error:
         return Cell(f"could not be judged: {error}", None)
 
 
