@@ -10,12 +10,15 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Kinds and their `data`:
       started     how ("fresh", "resumed"), step, reason, rejected       by the job's program
+      refused     reason                                                 the start: a checkpoint was expected
       launched    command, pid, heartbeats, host                         by the launcher
       committed   step, name, bytes, write_s                             a checkpoint exists
       save_failed step, error                                            a save did not work
       paced       interval_s, margin_s (null: not said)                  how often it saves now
       rejected    name, problem                                          failed to restore
+      not_deleted step, error                                            retention could not do its work
       deleted     name, reason                                           by retention
+      left        step, saved_step                                       the program let go before all was done
       stopping    cause, step                                            a stop was asked for
       exception   type, text, step, rank                                 the program raised
       finished    step                                                   all steps are done

@@ -14,6 +14,7 @@ from lastgood.core.accounting import Record
 from lastgood.core.errors import LastgoodError, StartRefusedError, UsageError
 from lastgood.core.layout import Env
 from lastgood.core.numbering import Contents, Named, kind_of, missing_files, newest_first, step_in
+from lastgood.core.outcome import Outcome
 from lastgood.core.quoting import shown
 from lastgood.core.start import Candidate, EarlierAttempt, Expectation, StartKind, decide_start
 from lastgood.launch.findings import Match, find, split_pattern
@@ -109,7 +110,7 @@ class WrappedCommand:
                 f"will not start the command from zero: {start.reason}",
                 safe="nothing was changed",
                 remedy=f"make the checkpoints of --checkpoints {shown(self._pattern)} visible again, "
-                "or say --fresh if a new start is meant",
+                "or begin anew: `lastgood run --fresh`, or lastgood.Run(..., fresh=True) once",
             )
         journal.write(
             "started",
@@ -218,12 +219,18 @@ def _as_last_good(match: Match) -> LastGood:
 
 
 def _earlier(records: list[Record]) -> list[EarlierAttempt]:
-    """The attempts since the last new start, with the newest checkpoint that each was seen to write."""
+    """The attempts since the last new start, with the newest checkpoint that each was seen to write.
+
+    One that was refused never ran: it does not explain why there is no checkpoint.
+    """
     begin = max((i for i, record in enumerate(records) if record.is_fresh), default=0)
     found = []
     for record in records[begin:]:
         steps = [event.data.get("step") for event in record.events if event.kind == "committed"]
-        found.append(EarlierAttempt(record.number, max((s for s in steps if isinstance(s, int)), default=None)))
+        newest = max((s for s in steps if isinstance(s, int)), default=None)
+        ended = record.last("ended")
+        if newest is not None or ended is None or ended.data.get("outcome") != Outcome.REFUSED.value:
+            found.append(EarlierAttempt(record.number, newest))
     return found
 
 

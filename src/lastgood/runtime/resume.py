@@ -14,14 +14,16 @@ from lastgood.core.errors import (
     StartRefusedError,
     StateMismatchError,
 )
+from lastgood.core.events import Event
 from lastgood.core.manifest import Manifest
+from lastgood.core.outcome import Outcome
 from lastgood.core.start import Candidate, EarlierAttempt, Expectation, Start, StartKind, decide_start
 from lastgood.core.tensorfile import ArraySpec
 from lastgood.runtime import adapters
 from lastgood.runtime.agreement import from_rank_0, named, of_each_rank, raise_together
 from lastgood.runtime.ports import Framework, Ranks
 from lastgood.store import durable
-from lastgood.store.attempts import attempt_numbers, read_events
+from lastgood.store.attempts import Journal, attempt_numbers, read_events
 from lastgood.store.catalogue import list_checkpoints, newest_fresh_attempt, set_mark
 from lastgood.store.jobdir import JobDirectory
 from lastgood.store.reader import Checkpoint, open_checkpoint
@@ -73,12 +75,13 @@ class Resumer:
         )
         start = msgspec.convert(told, Start)
         if start.kind is StartKind.REFUSED:
+            self._note_refused(start)
             raise StartRefusedError(
                 f"will not start the job in {self._job.path} from zero: {start.reason}",
                 safe="nothing was changed"
                 if not unusable
                 else "nothing was deleted; `lastgood verify` says what is damaged",
-                remedy="make the checkpoints visible again (mount, path, backup), or say --fresh if a new start is meant",
+                remedy="make the checkpoints visible again (mount, path, backup), or begin anew: `lastgood run --fresh`, or lastgood.Run(..., fresh=True) once",
             )
         return Found(start, restored, unusable)
 
@@ -188,13 +191,31 @@ class Resumer:
                 frameworks[name] = framework
         return frameworks
 
+    def _note_refused(self, start: Start) -> None:
+        if self._ranks.rank == 0:
+            journal = Journal(self._job, self._attempt)
+            journal.write("refused", reason=start.reason)
+            journal.close()
+
     def _earlier(self) -> list[EarlierAttempt]:
-        """What the journals say of the attempts before this one, since the last intended new start."""
+        """What the journals say of the attempts before this one, since the last intended new start.
+
+        One that was refused never ran: it does not explain why there is no checkpoint, else trying again
+        would turn a refusal into a start from zero.
+        """
         with durable.explained("read the attempts in", self._job.attempts, safe="nothing was changed"):
             first = newest_fresh_attempt(self._job)
             numbers = [n for n in attempt_numbers(self._job) if first <= n < self._attempt]
-            return [EarlierAttempt(n, self._last_saved(n)) for n in numbers]
+            journals = {n: read_events(self._job, n) for n in numbers}
+        found = [EarlierAttempt(n, _last_saved(events)) for n, events in journals.items()]
+        return [e for e in found if e.last_saved_step is not None or not _was_refused(journals[e.number])]
 
-    def _last_saved(self, attempt: int) -> int | None:
-        steps = [e.data["step"] for e in read_events(self._job, attempt) if e.kind == "committed" and "step" in e.data]
-        return max(steps, default=None)
+
+def _last_saved(events: list[Event]) -> int | None:
+    steps = [e.data["step"] for e in events if e.kind == "committed" and "step" in e.data]
+    return max(steps, default=None)
+
+
+def _was_refused(events: list[Event]) -> bool:
+    """By the program's own start, or by the launcher before it."""
+    return any(event.kind == "refused" or event.data.get("outcome") == Outcome.REFUSED.value for event in events)
