@@ -103,24 +103,6 @@ def test_without_permission(job, save_step, name, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_reader_of_the_output_may_leave(job, save_step):
-    for step in range(1, 30):
-        save_step(step)
-    read_end, write_end = os.pipe()
-    os.close(read_end)
-    end = subprocess.run(
-        [sys.executable, "-m", "lastgood", "ls", str(job.path)],
-        stdout=write_end,
-        stderr=subprocess.PIPE,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    os.close(write_end)
-    assert end.stderr == ""
-
-
-@pytest.mark.slow
 def test_a_terminal_without_unicode_gets_escapes(job, save_step):
     save_step(1, metrics={"gr\u00f6\u00dfe": 1.5})
     end = subprocess.run(
@@ -145,3 +127,13 @@ def test_help_names_an_example(lastgood, command):
     assert said.code == 0
     assert f"lastgood {command} " in said.out.split("example")[1]
     assert set(LOOK) <= set(COMMANDS)
+
+
+@pytest.mark.parametrize(
+    "words", [["ls", "x", "--frob"], ["ls"], ["run", "--frob", "--", "true"], ["prune", "x", "--keep-last", "0"]]
+)
+def test_a_wrong_option_shows_the_usage_of_its_command_and_where_the_help_is(lastgood, words):
+    said = lastgood(*words)
+    assert said.code == 2
+    assert said.err.startswith(f"usage: lastgood {words[0]} ")
+    assert f"see `lastgood {words[0]} --help`" in said.err

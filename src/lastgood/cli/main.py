@@ -7,6 +7,7 @@ because it starts in a fraction of the time of richer libraries, and a launcher 
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 COMMANDS: dict[str, str] = {
     "run": "run a command as a job: watch it, restart it, resume it",
@@ -28,33 +29,66 @@ All of them: docs/reference/exit-codes.md. Help on one command: lastgood COMMAND
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code. Standard output is data, standard error is talk."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    """Run the command line and return its exit code. Standard output is data, standard error is talk.
+
+    Where the output cannot be written to its end, the answer stands, unless it would be 0: that says that
+    all went well.
+    """
+    from lastgood.cli import output
+    from lastgood.core.errors import EXIT_OUTPUT_CUT_OFF, StorageError
+
+    code = _answer(list(sys.argv[1:] if argv is None else argv))
+    failure = output.finish()
+    if isinstance(failure, BrokenPipeError):
+        # The reader (such as `head`) has seen enough.
+        return code or EXIT_OUTPUT_CUT_OFF
+    if failure is not None:
+        output.note(f"cannot write the output: {failure.strerror}")
+        return code or StorageError.exit_code
+    return code
+
+
+def _answer(arguments: list[str]) -> int:
+    from lastgood.cli import output
+    from lastgood.core.errors import EXIT_INTERRUPTED, LastgoodError
+
+    try:
+        parsed = _parse(arguments)
+        return 2 if parsed is None else int(parsed.execute(parsed))
+    except SystemExit as end:
+        # From argparse, after --help or a mistake; and from a launcher that is told to stop while it waits.
+        return end.code if isinstance(end.code, int) else 0
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except LastgoodError as error:
+        output.note(str(error))
+        return error.exit_code
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace | None:
+    """None if there is no command; then the help is printed."""
     parser = build_parser(arguments[0] if arguments else "")
-    parsed = parser.parse_args(arguments)
+    parsed, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        # argparse itself would complain in the name of the top level, and show its usage.
+        getattr(parsed, "parser", parser).error(f"unrecognized arguments: {' '.join(unknown)}")
     if not parsed.command:
         parser.print_help()
-        return 2
-    try:
-        return int(parsed.execute(parsed))
-    except BrokenPipeError:
-        # The reader of our output (such as `head`) has seen enough.
-        sys.stderr.close()
-        return 0
-    except KeyboardInterrupt:
-        return 130
-    except Exception as error:
-        from lastgood.core.errors import LastgoodError
+        return None
+    return parsed
 
-        if not isinstance(error, LastgoodError):
-            raise
-        print(f"lastgood: {error}", file=sys.stderr)
-        return error.exit_code
+
+class _Parser(argparse.ArgumentParser):
+    """One that says where the help is. Its subcommands are made as it is."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(2, f"{self.prog}: error: {message}; see `{self.prog} --help`\n")
 
 
 def build_parser(chosen: str) -> argparse.ArgumentParser:
     """The parser, with the options of the `chosen` command only; `""` leaves all of them out."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="lastgood",
         description="Runs long jobs so that they are cheap to fail: restarted, and resumed from the last good checkpoint.",
         epilog=EPILOG,
@@ -70,7 +104,7 @@ def build_parser(chosen: str) -> argparse.ArgumentParser:
         if name == chosen:
             module = __import__(f"lastgood.cli.{name}_command", fromlist=["configure"])
             module.configure(command)
-            command.set_defaults(execute=module.execute)
+            command.set_defaults(execute=module.execute, parser=command)
     return parser
 
 

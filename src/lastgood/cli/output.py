@@ -1,17 +1,51 @@
 """How commands print: text that fits 80 columns and cannot play tricks with a terminal, or JSON."""
 
+import os
 import sys
 import textwrap
 from collections.abc import Sequence
+from contextlib import suppress
 
 WIDTH = 80
 _GAP = 2
 
+_failures: list[OSError] = []
+"""Why standard output takes no more, since the last `finish`; at most one."""
+
 
 def put(text: str = "") -> None:
-    """Print to standard output, whatever its encoding: a character that it lacks is written as an escape."""
+    """Print to standard output, whatever its encoding: a character that it lacks is written as an escape.
+
+    If it cannot be written, such as when its reader has left, this and all that follows is dropped, and
+    `finish` tells: a command's exit code answers even where its output is cut off.
+    """
+    if sys.stdout is None:
+        # Our parent has closed it.
+        return
     encoding = sys.stdout.encoding or "utf-8"
-    print(text.encode(encoding, "backslashreplace").decode(encoding))
+    try:
+        print(text.encode(encoding, "backslashreplace").decode(encoding))
+    except OSError as error:
+        _drop_output(error)
+
+
+def finish() -> OSError | None:
+    """Write out what is held back. What kept the output from being complete; None if it is."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        _drop_output(error)
+    return _failures.pop() if _failures else None
+
+
+def _drop_output(error: OSError) -> None:
+    if not _failures:
+        _failures.append(error)
+    # What Python still holds back must go somewhere, or the interpreter complains at its end.
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def put_json(answer: object) -> None:
@@ -23,8 +57,11 @@ def put_json(answer: object) -> None:
 
 def note(text: str) -> None:
     """Talk: to standard error, so that it never mixes with data."""
+    if sys.stderr is None:
+        return
     encoding = sys.stderr.encoding or "utf-8"
-    print(f"lastgood: {text}".encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr)
+    with suppress(OSError):
+        print(f"lastgood: {text}".encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr)
 
 
 def plain(text: str) -> str:

@@ -29,6 +29,8 @@ requeue. None is 128 or above, because Slurm's accounting shows those less 128.
 EXIT_FINISHED = 0
 EXIT_SAVED_RUN_AGAIN = 75
 EXIT_INTERRUPTED = 130
+EXIT_OUTPUT_CUT_OFF = 141
+"""As a shell shows a program that SIGPIPE ended."""
 
 
 class LastgoodError(Exception):
@@ -174,6 +176,7 @@ def exit_code_table() -> list[tuple[int, str, str]]:
             "progress is saved; the scheduler should run the job again",
         ),
         (EXIT_INTERRUPTED, "interrupted", "stopped by Ctrl-C; progress is saved where there was time"),
+        (EXIT_OUTPUT_CUT_OFF, "output cut off", "the answer is no failure, but its reader left before all of it was printed"),
     ]
     rows += [(c.exit_code, c.__name__, c.meaning) for c in LastgoodError.__subclasses__()]
     return sorted(rows)
