@@ -63,7 +63,7 @@ def test_changed_settings_are_all_shown_and_refused_unless_allowed(start: Start)
     work(start, 1, config={"lr": 0.1, "layers": [1, 2], "name": "a"})
     with pytest.raises(ConfigChangedError) as changed:
         start({"x": np.zeros(4)}, config={"lr": 0.2, "layers": [1, 2], "depth": 3})
-    for text in ("lr: 0.1 in the checkpoint, 0.2 now", "depth: absent in", "name: a in the checkpoint, absent now"):
+    for text in ("lr: 0.1 in the checkpoint, 0.2 now", "depth: absent in", "name: 'a' in the checkpoint, absent now"):
         assert text in changed.value.what
     assert "'depth', 'lr', 'name'" in changed.value.remedy
     with pytest.raises(ConfigChangedError):

@@ -180,9 +180,19 @@ class Optimizer(WithStateDict):
     def mismatches(self, tree: Any) -> list[str]:
         if not isinstance(tree, dict) or not {"state", "param_groups"} <= tree.keys():
             return ["is an optimizer here, but not in the checkpoint"]
-        here = [len(group["params"]) for group in self._optimizer.state_dict()["param_groups"]]
+        groups = self._optimizer.state_dict()["param_groups"]
+        here = [len(group["params"]) for group in groups]
         saved = [len(group["params"]) for group in tree["param_groups"]]
-        return [] if here == saved else [f"has parameter groups of {here} here, but of {saved} in the checkpoint"]
+        if here != saved:
+            return [f"has parameter groups of {here} here, but of {saved} in the checkpoint"]
+        # A schedule adds settings, and so do newer versions of torch; only another kind of optimizer both
+        # has some and lacks some.
+        mine = {name for group in groups for name in group}
+        theirs = {name for group in tree["param_groups"] for name in group}
+        if mine <= theirs or theirs <= mine:
+            return []
+        more, less = ", ".join(sorted(mine - theirs)), ", ".join(sorted(theirs - mine))
+        return [f"is of another kind: it has {more} here, but {less} in the checkpoint"]
 
     def restore(self, tree: Any) -> None:
         super().restore({**tree, "state": _cloned(tree["state"])})

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from lastgood.core.errors import ConfigChangedError, LastgoodError, StateMismatchError
+from lastgood.core import tree
+from lastgood.core.errors import ConfigChangedError, DamagedError, LastgoodError, StateMismatchError
 from lastgood.core.manifest import Manifest
-from lastgood.runtime.ports import Ranks, Stateful
+from lastgood.runtime.ports import Framework, Ranks, Stateful
 from lastgood.runtime.resume import Restored
 from lastgood.runtime.state import is_reserved
 
@@ -13,13 +14,15 @@ MAX_DIFFERENCES = 20
 _UNTOUCHED = "nothing was loaded or changed; the checkpoint is whole"
 
 
-def refuse_changed_config(manifest: Manifest, config: dict[str, Any], allowed: set[str]) -> list[str]:
+def refuse_changed_config(
+    manifest: Manifest, config: dict[str, Any], allowed: set[str], frameworks: list[Framework]
+) -> list[str]:
     """Raise ConfigChangedError for hyperparameters that differ without permission; the allowed differences."""
     saved = manifest.config
     lines = {
-        name: f"{name}: {saved.get(name, 'absent')} in the checkpoint, {config.get(name, 'absent')} now"
+        name: f"{name}: {_shown(saved, name, frameworks)} in the checkpoint, {_shown(config, name, frameworks)} now"
         for name in sorted({*saved, *config})
-        if saved.get(name) != config.get(name)
+        if name not in saved or name not in config or saved[name] != config[name]
     }
     refused = [line for name, line in lines.items() if name not in allowed]
     if refused:
@@ -30,6 +33,21 @@ def refuse_changed_config(manifest: Manifest, config: dict[str, Any], allowed: s
             remedy=f"use the saved values, or allow the change: lastgood.Run(..., allow_config_change=[{names}])",
         )
     return list(lines.values())
+
+
+def _shown(config: dict[str, Any], name: str, frameworks: list[Framework]) -> str:
+    """A value as Python writes it, so that a text and a number do not look the same."""
+    if name not in config:
+        return "absent"
+    try:
+        return repr(tree.unflatten(config[name], _no_array, frameworks))
+    except DamagedError:
+        # A value of a framework that this program does not use.
+        return str(config[name])
+
+
+def _no_array(name: str, kind: str, tag: dict[str, Any]) -> object:
+    raise DamagedError(f"config holds no arrays, and not {name!r}")
 
 
 def load(

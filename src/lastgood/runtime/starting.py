@@ -58,6 +58,7 @@ class Starting:
         self._began = time.monotonic()
         self._wishes = wishes
         self._internal = internal
+        self._frameworks = frameworks
         for framework in frameworks:
             framework.shield_helpers()
         surroundings = read_surroundings()
@@ -111,7 +112,9 @@ class Starting:
         try:
             if found.restored is not None:
                 manifest = found.restored.manifest
-                self._notes += refuse_changed_config(manifest, self._config, self._wishes.allow_config_change)
+                self._notes += refuse_changed_config(
+                    manifest, self._config, self._wishes.allow_config_change, self._frameworks
+                )
                 self._notes += fingerprint.differences(manifest.fingerprint, self._facts.fingerprint)
                 allow = self._wishes.allow_world_size_change
                 internal = load(self._entries, found.restored, self._ranks, allow_world_size_change=allow)
