@@ -134,13 +134,19 @@ def test_what_is_said_of_auto():
     (line,) = heard(Pace(Auto()), [1.0])
     assert line == (
         "saving every 6 min 53 s: least loss at a stall of 1 s a save, interrupted once in 23 h 50 min "
-        "(preset for 1 node); a stop needs 7 s"
+        "(preset for 1 node)"
     )
 
 
 def test_it_is_said_once_and_then_when_it_changes_by_a_fifth():
     assert len(heard(Pace(Auto(), DAY), [1.0] * 50)) == 1
-    assert len(heard(Pace(Auto(), DAY), [1.0] * 50 + [9.0] * 50)) == 3  # the margin sees it first
+    assert len(heard(Pace(Auto(), DAY), [1.0] * 50 + [9.0] * 50)) == 2
+
+
+def test_under_a_time_limit_the_margin_is_said_too():
+    (line,) = heard(Pace(Auto()), [1.0], has_time_limit=True)
+    assert line.endswith("(preset for 1 node); a stop needs 7 s before the time limit")
+    assert len(heard(Pace(Auto(), DAY), [1.0] * 50 + [9.0] * 50, has_time_limit=True)) == 3  # the margin sees it first
 
 
 def test_a_doubt_is_part_of_it():

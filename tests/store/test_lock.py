@@ -10,18 +10,29 @@ import pytest
 
 from lastgood.core import layout
 from lastgood.core.errors import JobBusyError
-from lastgood.store.lock import holder, lock_job
+from lastgood.store import lock as lock_module
+from lastgood.store.lock import Holder, holder, lock_job
+from lastgood.store.processes import birth_of
 
 
-def test_the_second_is_told_who_holds_it(job):
+def test_the_second_is_told_who_holds_it(job, monkeypatch):
     with lock_job(job) as lock:
         assert lock.is_held
+        monkeypatch.setattr(lock_module, "_myself", lambda: "another process on another host")
         with pytest.raises(JobBusyError, match=f"process {os.getpid()} on ") as caught:
             lock_job(job)
         assert "another --job" in caught.value.remedy
-        assert holder(job).pid == os.getpid()
+        assert "tick" not in caught.value.what
+        assert holder(job) == Holder(os.getpid(), os.uname().nodename, birth_of(os.getpid()))
+        assert not holder(job).is_dead
     assert holder(job) is None
     lock_job(job).close()
+
+
+def test_a_program_that_meets_itself_is_told_so(job):
+    with lock_job(job), pytest.raises(JobBusyError, match="this program has a Run for the job") as caught:
+        lock_job(job)
+    assert "close()" in caught.value.remedy
 
 
 def test_nobody_holds_what_was_never_locked(job):

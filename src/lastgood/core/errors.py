@@ -23,7 +23,8 @@
 
 Codes 64 to 78 follow BSD's sysexits.h where it has the meaning; 80 to 89 are ours. 75 (EX_TEMPFAIL)
 is no error: it says "progress is saved, run me again", and is the only code that a scheduler should
-requeue. None is 128 or above, because Slurm's accounting shows those less 128.
+requeue. Errors of ours stay below 128, because Slurm's accounting shows higher codes less 128; 130 after
+Ctrl-C and 128 + n after signal n are what every shell does.
 """
 
 EXIT_FINISHED = 0

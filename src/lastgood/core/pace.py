@@ -116,14 +116,14 @@ def pace_news(pace: Pace, margin_s: float, *, has_time_limit: bool, said: Said) 
     """What to say of the pace, in one line, and what has then been said; nothing if all is as it was said.
 
     The interval is said of "auto" alone, since others were stated by the user, and the margin where it
-    matters: under a time limit, or beside the interval.
+    matters: under a time limit.
 
     >>> pace = Pace(Auto()).after_save(SaveCost(1.5, 1.5))
     >>> text, said = pace_news(pace, pace.margin_s(0.5), has_time_limit=False, said=NOTHING_SAID)
     >>> for part in text.split(", "):
     ...     print(part)
     saving every 8 min 26 s: least loss at a stall of 1.5 s a save
-    interrupted once in 23 h 50 min (preset for 1 node); a stop needs 8.5 s
+    interrupted once in 23 h 50 min (preset for 1 node)
     >>> pace_news(pace, pace.margin_s(0.6), has_time_limit=False, said=said)[0]
     ''
     """
@@ -131,15 +131,15 @@ def pace_news(pace: Pace, margin_s: float, *, has_time_limit: bool, said: Said) 
     if choice is None and not has_time_limit:
         return "", said
     is_new_interval = choice is not None and has_changed(said.interval_s, choice.interval_s)
-    if not is_new_interval and not has_changed(said.margin_s, margin_s):
+    if not is_new_interval and not (has_time_limit and has_changed(said.margin_s, margin_s)):
         return "", said
-    parts = [f"a stop needs {duration(margin_s)}" + (" before the time limit" if has_time_limit else "")]
+    parts = []
     if choice is not None:
-        parts.insert(
-            0,
-            f"saving every {duration(choice.interval_s)}: {choice.reason}, interrupted once in {pace.mtti}",
-        )
-        parts += [choice.doubt] if choice.doubt else []
+        parts.append(f"saving every {duration(choice.interval_s)}: {choice.reason}, interrupted once in {pace.mtti}")
+    if has_time_limit:
+        parts.append(f"a stop needs {duration(margin_s)} before the time limit")
+    if choice is not None and choice.doubt:
+        parts.append(choice.doubt)
     return "; ".join(parts), Said(choice.interval_s if choice is not None else None, margin_s)
 
 

@@ -1,7 +1,8 @@
 """How an attempt starts: fresh, resumed or refused. Never fresh by mistake.
 
-"No checkpoints visible" can mean a new job, or a typo, an unmounted or emptied directory, or a
-listing that failed. Only positive evidence of the first makes a start fresh.
+"No checkpoints visible" can mean a new job, or an unmounted or emptied directory, or a listing that
+failed. A start is fresh only if nothing at all says that the job ran before. (A mistyped path that was never
+used cannot be told from a new job.)
 """
 
 from enum import StrEnum

@@ -16,8 +16,8 @@ class ExceptionHook:
     """Installed as sys.excepthook; calls the one that was there before."""
 
     def __init__(self, on_exception: Callable[[BaseException], str]) -> None:
-        """`on_exception` is told of a user's exception, and answers with the line to show after it; empty
-        for none."""
+        """`on_exception` is told of an exception, and answers with the line to show after a user's; empty for
+        none."""
         self._on_exception = on_exception
         self._previous: Hook | None = None
         self._owner_pid = os.getpid()
@@ -37,6 +37,8 @@ class ExceptionHook:
     def __call__(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if isinstance(error, LastgoodError):
             say(str(error))
+            if os.getpid() == self._owner_pid:
+                self._on_exception(error)
             # The interpreter lets a SystemExit that an exception hook raises decide the exit code.
             raise SystemExit(error.exit_code)
         if self._previous is not None:

@@ -38,14 +38,12 @@ class HeartbeatWriter:
     def beat(self, step: int, phase: str) -> None:
         if self._map is None:
             return
-        self._write(step, phase, self._sequence + 1)
-        self._write(step, phase, self._sequence + 2)
-        self._sequence += 2
-
-    def _write(self, step: int, phase: str, sequence: int) -> None:
-        assert self._map is not None
-        beat = Heartbeat(os.getpid(), step, self.total_steps, self.last_good_step, time.monotonic(), phase, sequence)
-        self._map[:] = heartbeat.encode(beat)
+        self._sequence += 1
+        record = heartbeat.encode(
+            Heartbeat(os.getpid(), step, self.total_steps, self.last_good_step, time.monotonic(), phase, self._sequence)
+        )
+        for piece in heartbeat.WRITE_ORDER:
+            self._map[piece] = record[piece]
 
     def close(self) -> None:
         if self._map is not None:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 
 from lastgood.runtime.environment import Surroundings
+from lastgood.store.processes import birth_of
 
 _LOOK_S = 1.0
 
@@ -21,7 +22,7 @@ class LauncherWatch:
         is_here = heartbeats is None or os.path.isdir(heartbeats)
         self._pid = surroundings.launcher_pid if is_here else None
         self._clock = clock
-        self._birth = None if self._pid is None else _birth(self._pid)
+        self._birth = None if self._pid is None else birth_of(self._pid)
         self._looked_at = float("-inf")
         self._is_gone = False
 
@@ -31,16 +32,5 @@ class LauncherWatch:
         now = self._clock()
         if now - self._looked_at >= _LOOK_S:
             self._looked_at = now
-            self._is_gone = self._birth is None or _birth(self._pid) != self._birth
+            self._is_gone = self._birth is None or birth_of(self._pid) != self._birth
         return self._is_gone
-
-
-def _birth(pid: int) -> str | None:
-    """When a process began, as a text that no later process of that number shares; None if it has ended."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as stat:
-            # The second field is a name in parentheses that may itself hold spaces and parentheses.
-            fields = stat.read().rpartition(b")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] in (b"Z", b"X") else fields[19].decode()

@@ -49,12 +49,13 @@ def open_for(
 
     def work() -> dict[str, Any]:
         is_fresh_meant = _begins_anew(path, surroundings, is_asked=is_fresh_asked)
-        if is_fresh_meant:
-            records.forget(path)
-        refuse_vanished(path, records)
+        if not is_fresh_meant:
+            refuse_vanished(path, records)
         job = create_job(path)
         if not surroundings.is_launched:
             held.append(lock_job(job))
+        if is_fresh_meant:
+            records.forget(path)
         record = records.read(path)
         return {
             "attempt": _attempt(job, surroundings, is_fresh_meant),

@@ -85,24 +85,24 @@ class Run:
         self._session: Session | None = None
         self._total: int | None = None
         self._epochs = self._part = 0
-        self._is_in_step = self._is_in_batch = self._is_body_running = False
+        self._is_in_step = self._is_in_batch = self._is_body_running = self._is_in_steps = False
         self._hook = ExceptionHook(self._describe_exception)
         self._hook.install()
         atexit.register(self.close)
         if on_save_error not in ("warn", "stop"):
             raise UsageError(f"on_save_error={on_save_error!r}: 'warn' or 'stop'")
         wishes = Wishes(
-            job,
-            parse_every(every),
-            None if mtti is None else parse_mtti(mtti, "mtti="),
-            keep or Keep(),
-            config or {},
-            set(allow_config_change),
-            on_save_error,
-            parse_duration(unprotected_limit),
-            parse_duration(rank_limit),
-            allow_world_size_change,
-            fresh,
+            job=job,
+            every=parse_every(every),
+            mtti=None if mtti is None else parse_mtti(mtti, "mtti="),
+            keep=keep or Keep(),
+            config=config or {},
+            allow_config_change=set(allow_config_change),
+            on_save_error=on_save_error,
+            unprotected_limit_s=parse_duration(unprotected_limit),
+            rank_limit_s=parse_duration(rank_limit),
+            allow_world_size_change=allow_world_size_change,
+            fresh=fresh,
         )
         frameworks = adapters.used_frameworks()
         self._reading = Reading(frameworks, RandomState(frameworks) if random else None)
@@ -143,13 +143,14 @@ class Run:
         self._total = total
         session = self._begin_loop(is_work_left=self.step < total)
         try:
+            self._is_in_steps = True
             while self.step < total:
                 self._is_in_step = self._is_body_running = True
                 yield self.step + 1
                 self._end_step(session)
             session.finish(self.step)
         finally:
-            self._is_body_running = False
+            self._is_body_running = self._is_in_steps = False
             session.pause()
 
     def epochs(self, total: int) -> Iterator[int]:
@@ -244,6 +245,7 @@ class Run:
         if self._session is not None:
             if not self._is_in_step:
                 self._log.end_step(self.step)
+            self._session.note_end(self.step, self._total)
             self._session.close()
         self._hook.remove()
         atexit.unregister(self.close)
@@ -251,7 +253,10 @@ class Run:
     def __enter__(self) -> "Run":
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is not None and self._session is not None:
+            # What the exception says of the end is said where it is caught, or by the hook.
+            self._session.has_ended = True
         self.close()
 
     def _begin_loop(self, *, is_work_left: bool) -> Session:
@@ -269,8 +274,10 @@ class Run:
         session.at_safe_point(self.step, self._total, finish_follows=self._is_end_near())
 
     def _is_end_near(self) -> bool:
-        """True if the last epoch has no batch left, or none that is known of: what its body still does
-        belongs to the final state."""
+        """True if no step is left, or the last epoch has no batch left, or none that is known of: what its body
+        still does belongs to the final state."""
+        if self._is_in_steps:
+            return self.step == self._total
         epoch = self._reading.position.epoch
         return 0 < epoch == self._epochs and (not self._is_in_batch or self._reading.is_last_batch())
 

@@ -3,6 +3,7 @@
 What a failed save does to the job is decided here by policy; a failed save never touches what is there.
 """
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -25,6 +26,8 @@ from lastgood.core.tensorfile import ArraySpec
 from lastgood.core.units import duration
 from lastgood.runtime.agreement import named, of_each_rank
 from lastgood.runtime.ports import Framework, Ranks, Stateful
+from lastgood.runtime.state import VALUES
+from lastgood.runtime.stillness import Stillness
 from lastgood.store.jobdir import JobDirectory
 from lastgood.store.sweep import Retention
 from lastgood.store.writer import CheckpointWriter
@@ -40,6 +43,10 @@ class Saved(msgspec.Struct, frozen=True):
     bytes: int
     took_s: float
     deleted: list[Verdict]
+    not_deleted: str = ""
+    """Why retention could not do its work; empty if it could."""
+    unchanged_since: int | None = None
+    """An earlier save of this attempt that held the very same state, if the loop is not seen to change it."""
 
 
 class Failed(msgspec.Struct, frozen=True):
@@ -83,13 +90,20 @@ class Saver:
         self._unprotected_limit_s = unprotected_limit_s
         self._clock = clock
         self._protected_since = clock()
+        self._still = Stillness()
 
     def capture(self, internal: Mapping[str, object]) -> Snapshot:
-        """The state now, with entries of our own. Raises UnstorableError that names the place of a value that cannot be stored."""
-        flat = tree.flatten(
-            {**{name: entry.capture() for name, entry in self._entries.items()}, **internal},
-            self._frameworks.values(),
-        )
+        """The state now, with entries of our own.
+
+        Raises UnstorableError that names the place of a value that cannot be stored.
+        """
+        entries = {**{name: entry.capture() for name, entry in self._entries.items()}, **internal}
+        try:
+            flat = tree.flatten(entries, self._frameworks.values())
+        except UnstorableError as error:
+            # The user knows this entry by another name.
+            what = re.sub(rf"^{re.escape(VALUES)}\b", "run.values", error.what)
+            raise UnstorableError(what, safe=error.safe, remedy=error.remedy) from error
         arrays = {
             name: (ArraySpec(name, leaf.dtype, leaf.shape), self._frameworks[leaf.kind].buffer(leaf))
             for name, leaf in flat.arrays.items()
@@ -119,9 +133,10 @@ class Saver:
             writer.abandon(self._ranks.rank)
             return self._fail(step, error or _elsewhere(failing))
         self._protected_since = self._clock()
-        deleted = self._retain() if self._ranks.rank == 0 else []
+        deleted, trouble = self._retain() if self._ranks.rank == 0 else ([], "")
         took_s = self._clock() - started
-        return Saved(step, writer.name, manifest.bytes if manifest else 0, took_s, deleted)
+        size = manifest.bytes if manifest else 0
+        return Saved(step, writer.name, size, took_s, deleted, trouble, self._still.unchanged_since)
 
     def _write(self, writer: CheckpointWriter, internal: Mapping[str, object]) -> LastgoodError | None:
         rank = self._ranks.rank
@@ -133,6 +148,7 @@ class Saver:
         shared = self._shared(snapshot.arrays)
         if error is not None:
             return error
+        self._still.look(writer.step, snapshot.entries, snapshot.arrays)
         mine = [array for name, array in snapshot.arrays.items() if shared.get(name, rank) == rank]
         try:
             writer.write_part(rank, mine, snapshot.entries, [name for name, owner in shared.items() if owner == rank])
@@ -172,12 +188,17 @@ class Saver:
             ) from error
         return Failed(step, error)
 
-    def _retain(self) -> list[Verdict]:
+    def _retain(self) -> tuple[list[Verdict], str]:
+        """What was deleted, and why that did not work. Deleting is housekeeping: it is tried again after the
+        next save, and must not cost the one that has just worked."""
         try:
-            return self._retention.apply()
-        except (OSError, LastgoodError):
-            # Deleting is housekeeping: what could not be deleted now is tried again after the next save.
-            return []
+            return self._retention.apply(), ""
+        except FencedError:
+            raise
+        except LastgoodError as error:
+            return [], error.what
+        except OSError as error:
+            return [], str(error)
 
 
 def _signed(value: int) -> int:

@@ -75,14 +75,19 @@ class Session:
         self._committed_step = -1
         """Newest step that this attempt has committed."""
         self._told_pace = NOTHING_SAID
+        self._told_trouble = ""
         self._is_put_off = False
         self._is_under_way = False
+        self._has_begun = False
+        self.has_ended = False
+        """How the attempt ended is known: it has finished, stopped or raised."""
         self._has_complained = False
         self._owner_pid = os.getpid()
         disown_in_children(self)
 
     def begin(self, step: int, total: int | None, *, is_work_left: bool) -> None:
         """A loop begins at `step`: from here on signals are looked at between steps."""
+        self._has_begun, self.has_ended = True, False
         if not self._is_under_way:
             self._is_under_way = True
             if not self._signals.install():
@@ -91,7 +96,9 @@ class Session:
         if self._is_leader and is_work_left:
             job = self._opened.job
             with durable.explained("take the mark of an earlier end from", job.path, safe="checkpoints are untouched"):
-                job.unmark_finished()
+                if job.finished() is not None:
+                    check_fence(job, self._opened.attempt)
+                    job.unmark_finished()
         self.at_safe_point(step, total)
 
     def start(self, found: Found, notes: list[str], took_s: float) -> None:
@@ -215,8 +222,22 @@ class Session:
         )
         for verdict in saved.deleted:
             self.journal.write("deleted", name=verdict.name, reason=verdict.reason)
+        self._tell_trouble(saved)
         if time.monotonic() - self._recorded_at >= RECORD_S:
             self._remember()
+
+    def _tell_trouble(self, saved: Saved) -> None:
+        """What a person should know of a save that has worked."""
+        if saved.not_deleted and saved.not_deleted != self._told_trouble:
+            self._say(f"note: older checkpoints could not be deleted, and take space: {saved.not_deleted}")
+            self.journal.write("not_deleted", step=saved.step, error=saved.not_deleted)
+        self._told_trouble = saved.not_deleted
+        if saved.unchanged_since is not None:
+            self._say(
+                f"note: nothing in the state has changed from step {saved.unchanged_since} to step {saved.step}. "
+                "A loop that writes `w = w + ...` makes a new array, which is not the one that is saved: "
+                "write `w += ...` or `w[:] = ...`"
+            )
 
     def _tell_pace(self) -> None:
         """How often it saves and how long a stop takes, when either is known first or has changed."""
@@ -245,6 +266,7 @@ class Session:
     def _leave(self, step: int, cause: str) -> NoReturn:
         if self._is_leader:
             self.journal.write("stopping", cause=cause, step=step, saved_step=self.saved_step)
+        self.has_ended = True
         self._say(f"stopped after step {step} ({cause}); {self._what_is_kept(step)}; run again to continue")
         self.close()
         # A launcher tells Ctrl-C from other stops itself, and wants to know whether it was saved.
@@ -272,6 +294,7 @@ class Session:
             self._mark_finished(step)
             self.journal.write("finished", step=step)
         self.heart.beat(step, "finished")
+        self.has_ended = True
         self.pause()
         if self._signals.stop_signal:
             self._say(f"{self._signals.stop_signal} came while the last step was saved: the job is finished")
@@ -290,11 +313,29 @@ class Session:
         self._signals.restore()
 
     def describe_exception(self, error: BaseException, step: int) -> str:
+        self.has_ended = True
         self.journal.write(
             "exception", type=type(error).__name__, text=str(error)[:500], step=step, rank=self._ranks.rank
         )
         good = f"the last good step is {self.saved_step}; run again to continue from there"
         return f"the program raised {type(error).__name__} after step {step}; {good if self.saved_step else 'nothing was saved yet'}"
+
+    def note_end(self, step: int, total: int | None) -> None:
+        """The program lets go of the job. Unless its end is known already, say what was not done."""
+        if self.has_ended or os.getpid() != self._owner_pid:
+            return
+        self.has_ended = True
+        if not self._is_leader:
+            return
+        self.journal.write("left", step=step, saved_step=self.saved_step)
+        if not self._has_begun:
+            self._say("note: no loop ran, so nothing was saved; write `for step in run.steps(n)` or `run.epochs(n)`")
+        elif step != self.saved_step:
+            of = "" if total is None else f" of {total}"
+            self._say(
+                f"note: the loop was left after step {step}{of}, and step {self.saved_step} is the last that was saved; "
+                "if the work is done, call run.finish() before `break`"
+            )
 
     def close(self) -> None:
         """Release everything that this process holds of the job. Calling it twice is fine."""

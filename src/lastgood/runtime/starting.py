@@ -29,7 +29,7 @@ from lastgood.store.record import Records, state_directory
 from lastgood.store.sweep import Retention
 
 
-class Wishes(msgspec.Struct, frozen=True):
+class Wishes(msgspec.Struct, frozen=True, kw_only=True):
     """What the program asks for; see `lastgood.Run`."""
 
     job: str | os.PathLike[str] | None

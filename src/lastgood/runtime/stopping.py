@@ -8,11 +8,12 @@ import msgspec
 
 from lastgood.core.interval_choice import SaveCost
 from lastgood.core.pace import Pace
+from lastgood.core.stopping import TIME_LIMIT
 from lastgood.runtime.environment import Surroundings
 from lastgood.runtime.launcher import LauncherWatch
 from lastgood.runtime.signals import SignalFlags
 
-_CAUSES = ["", "launcher gone", "time limit", "SIGUSR1", "SIGTERM", "SIGINT"]
+_CAUSES = ["", "launcher gone", TIME_LIMIT, "SIGUSR1", "SIGTERM", "SIGINT"]
 """Where ranks saw different causes the one that stands last counts for all."""
 
 
@@ -102,7 +103,7 @@ class StopWatch:
         if self._signals.stop_signal:
             return self._signals.stop_signal
         if self._is_time_up():
-            return "time limit"
+            return TIME_LIMIT
         if self._launcher.is_gone():
             return "launcher gone"
         return ""

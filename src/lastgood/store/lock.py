@@ -18,9 +18,10 @@ from lastgood.core import layout
 from lastgood.core.errors import JobBusyError
 from lastgood.store import durable
 from lastgood.store.jobdir import JobDirectory
+from lastgood.store.processes import birth_of, is_alive
 
 _PATIENCE_S = 0.3
-_HOLDER = re.compile(r"process (\d+) on (\S+)")
+_HOLDER = re.compile(r"process (\d+) on (\S+)(?:\nbegan at tick (\d+))?")
 
 
 class JobLock:
@@ -58,9 +59,15 @@ def lock_job(job: JobDirectory) -> JobLock:
     except OSError as error:
         if error.errno in (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS):
             return JobLock(path, fd, is_held=False)
-        who = os.pread(fd, 200, 0).decode(errors="replace").strip() or "another process"
+        who = os.pread(fd, 200, 0).decode(errors="replace").partition("\n")[0].strip() or "another process"
         os.close(fd)
         if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            if who == _myself():
+                raise JobBusyError(
+                    f"this program has a Run for the job in {job.path} already",
+                    safe="nothing was changed",
+                    remedy="make one Run for a job, or call close() on the first",
+                ) from error
             raise JobBusyError(
                 f"the job in {job.path} is being run by {who}",
                 safe="nothing was changed",
@@ -70,8 +77,12 @@ def lock_job(job: JobDirectory) -> JobLock:
     with suppress(OSError):
         # Who holds it is a courtesy to the reader: a full disk must not keep anybody from the lock.
         os.ftruncate(fd, 0)
-        os.pwrite(fd, f"process {os.getpid()} on {os.uname().nodename}\n".encode(), 0)
+        os.pwrite(fd, f"{_myself()}\nbegan at tick {birth_of(os.getpid()) or ''}\n".encode(), 0)
     return JobLock(path, fd, is_held=True)
+
+
+def _myself() -> str:
+    return f"process {os.getpid()} on {os.uname().nodename}"
 
 
 def _take(fd: int) -> None:
@@ -92,11 +103,13 @@ class Holder(msgspec.Struct, frozen=True):
 
     pid: int
     host: str
+    birth: str = ""
+    """When it began, as store.processes has it; empty if that is not known."""
 
     @property
     def is_dead(self) -> bool:
-        """True only if it is known to be dead: it ran on this machine, and there is no such process any more."""
-        return self.host == os.uname().nodename and not os.path.exists(f"/proc/{self.pid}")
+        """True only if it is known to be dead: it ran on this machine, and is no process any more."""
+        return self.host == os.uname().nodename and not is_alive(self.pid, self.birth)
 
 
 def holder(job: JobDirectory) -> Holder | None:
@@ -109,7 +122,7 @@ def holder(job: JobDirectory) -> Holder | None:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         match = _HOLDER.match(os.pread(fd, 200, 0).decode(errors="replace"))
-        return Holder(int(match[1]), match[2]) if match else Holder(0, "?")
+        return Holder(int(match[1]), match[2], match[3] or "") if match else Holder(0, "?")
     except OSError:
         return None
     finally:

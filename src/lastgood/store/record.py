@@ -96,5 +96,5 @@ def refuse_vanished(job_path: Path | str, records: Records) -> None:
         raise StartRefusedError(
             f"will not start a new job in {path}: a job in it saved step {record.step} before, and is not there now",
             safe="nothing was changed",
-            remedy="make it visible again (mount, path, backup), or say --fresh if a new start is meant",
+            remedy="make it visible again (mount, path, backup), or begin anew: `lastgood run --fresh`, or lastgood.Run(..., fresh=True) once",
         )

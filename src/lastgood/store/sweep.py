@@ -32,9 +32,8 @@ class Retention:
     def plan(self) -> list[Verdict]:
         """What would be kept and deleted now, newest first. Nothing is touched."""
         committed = [c for c in list_checkpoints(self._job) if c.is_committed and not c.is_link]
-        knowns = [known(self._job, c) for c in committed]
-        # One that cannot be read now may be readable tomorrow: leave everything as it is until then.
-        return [] if None in knowns else judge([k for k in knowns if k is not None], self._keep)
+        # One that cannot be read now may be readable tomorrow, or by another version: it is not judged, so it stays.
+        return judge([k for c in committed if (k := known(self._job, c)) is not None], self._keep)
 
     def apply(self) -> list[Verdict]:
         """Delete what need not be kept, after the last good one has been read back and found whole.
