@@ -12,6 +12,7 @@ import msgspec
 
 from lastgood.core import errors
 from lastgood.core.signals import SIGINT, signal_name
+from lastgood.core.stopping import TIME_LIMIT
 
 
 class Outcome(StrEnum):
@@ -133,7 +134,7 @@ def _seen_through_torchrun(e: Evidence) -> Evidence:
 def _stopped(e: Evidence) -> Ending:
     cancelled = e.stop_cause == "SIGINT"
     outcome = (
-        Outcome.CANCELLED if cancelled else Outcome.TIME_LIMIT if e.stop_cause == "time limit" else Outcome.PREEMPTED
+        Outcome.CANCELLED if cancelled else Outcome.TIME_LIMIT if e.stop_cause == TIME_LIMIT else Outcome.PREEMPTED
     )
     if e.is_finished and e.exit_code == 0:
         return Ending(Outcome.FINISHED, f"all steps are done (a stop was asked for: {e.stop_cause})")

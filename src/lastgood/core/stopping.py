@@ -19,6 +19,9 @@ STOP_SIGNALS = (SIGTERM, SIGUSR1, SIGINT, SIGHUP)
 SAVE_SIGNAL = SIGUSR2
 FORWARDED = (*STOP_SIGNALS, SAVE_SIGNAL)
 
+TIME_LIMIT = "time limit"
+"""The cause of a stop that launcher and program know by the same name; other causes are names of signals."""
+
 LEFTOVER_GRACE_S = 10.0
 """How long processes may live on after the command itself has ended unasked."""
 

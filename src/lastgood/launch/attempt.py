@@ -14,7 +14,7 @@ from lastgood.core.outcome import Evidence
 from lastgood.core.progress import progress_line
 from lastgood.core.quoting import shown
 from lastgood.core.signals import SIGKILL, SIGTERM
-from lastgood.core.stopping import LEFTOVER_GRACE_S, SAVE_SIGNAL, Stop, stop_on_signal
+from lastgood.core.stopping import LEFTOVER_GRACE_S, SAVE_SIGNAL, TIME_LIMIT, Stop, stop_on_signal
 from lastgood.core.units import duration
 from lastgood.launch.evidence import exceptions, oom_kills
 from lastgood.launch.heartbeats import heartbeat_directory
@@ -23,10 +23,12 @@ from lastgood.launch.inbox import SignalInbox
 from lastgood.launch.output import Console
 from lastgood.launch.ports import Application, LastGood
 from lastgood.launch.process import Command
+from lastgood.launch.time_limit import TimeLimit
 from lastgood.launch.watch import Progress, Watch
 from lastgood.store.attempts import Journal
 from lastgood.store.jobdir import JobDirectory
 from lastgood.store.lock import JobLock
+from lastgood.store.processes import birth_of
 
 _TURN_S = 0.5
 """How often heartbeats are looked at; signals and output are attended to at once."""
@@ -41,17 +43,13 @@ _UNKILLABLE_S = 20.0
 
 _DRAIN_S = 5.0
 
-TIME_LIMIT = "time limit"
-"""The cause of a stop that launcher and program know by the same name."""
-
 
 class Limits(msgspec.Struct, frozen=True):
     """How an attempt may be ended from outside."""
 
     grace_s: float = 30.0
-    stop_at: float | None = None
-    """When to ask for a stop because the time is up, in seconds since 1970."""
-    deadline: float | None = None
+    time: TimeLimit | None = None
+    """None if there is no limit, or none is known."""
     hang: HangPolicy | None = HangPolicy()
     """None switches hang detection off."""
 
@@ -97,6 +95,7 @@ class Running:
                 "launched",
                 command=[shown(word) for word in command],
                 pid=self._command.pid,
+                birth=birth_of(self._command.pid),
                 heartbeats=os.fspath(directory),
                 host=os.uname().nodename,
             )
@@ -173,10 +172,9 @@ class Running:
         self._say(f"{cause}: asked the command to save and stop, within {duration(self._limits.grace_s)}{hint}")
 
     def _on_time(self, now: float) -> None:
-        stop_at = self._limits.stop_at
-        if stop_at is not None and self._stop is None and self._kill_at is None and time.time() >= stop_at:
-            left_s = max((self._limits.deadline or stop_at) - time.time(), 0.0)
-            self._stop = Stop(TIME_LIMIT, now + min(self._limits.grace_s, left_s))
+        limit = self._limits.time
+        if limit is not None and self._stop is None and self._kill_at is None and limit.is_stop_due():
+            self._stop = Stop(TIME_LIMIT, now + min(self._limits.grace_s, limit.left_s()))
             self._kill_at = self._stop.kill_at
             self._ask_to_stop(SIGTERM, TIME_LIMIT)
         if self._kill_at is not None and now >= self._kill_at:

@@ -114,10 +114,6 @@ class Console:
         # Some terminals (in containers, over serial lines) do not know their size and say 0.
         return (columns or 80) - 1
 
-    @property
-    def has_sources(self) -> bool:
-        return bool(self._sources)
-
     def attach(self, stdout: int, stderr: int) -> None:
         """Take over the reading ends of a command's two pipes; they are closed here at their end."""
         self._sources = {stdout: self._sinks[self._out_fd], stderr: self._sinks[self._err_fd]}

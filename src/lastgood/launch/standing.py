@@ -109,9 +109,11 @@ def _owner(job: JobDirectory, records: list[Record]) -> Holder | None:
             return found
     if not records or records[-1].last("ended") or not (launched := records[-1].first("launched")):
         return None
-    pid, host = launched.data.get("pid"), launched.data.get("host")
-    is_here = host == os.uname().nodename and isinstance(pid, int) and read_heartbeats(directory_of(records[-1]))
-    return Holder(int(pid or 0), str(host)) if is_here and os.path.exists(f"/proc/{pid}") else None
+    pid, host, birth = (launched.data.get(name) for name in ("pid", "host", "birth"))
+    if not isinstance(pid, int) or host != os.uname().nodename or not read_heartbeats(directory_of(records[-1])):
+        return None
+    named = Holder(pid, host, birth if isinstance(birth, str) else "")
+    return None if named.is_dead else named
 
 
 def _state(

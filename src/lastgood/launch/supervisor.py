@@ -16,13 +16,15 @@ from lastgood.core.layout import Env
 from lastgood.core.outcome import Outcome, classify
 from lastgood.core.quoting import shown, shown_command
 from lastgood.core.restart import Action, Decision, Past, Policy, decide_restart, restarts_left
-from lastgood.core.stopping import STOP_SIGNALS, stop_time
+from lastgood.core.signals import SIGINT
+from lastgood.core.stopping import STOP_SIGNALS
 from lastgood.core.units import duration
 from lastgood.launch.attempt import Limits, Running
 from lastgood.launch.history import past_of, read_records
 from lastgood.launch.inbox import SignalInbox
 from lastgood.launch.output import Console
 from lastgood.launch.ports import Application, LastGood, Scheduler
+from lastgood.launch.time_limit import TimeLimit
 from lastgood.store.attempts import Journal, claim_attempt
 from lastgood.store.durable import explained
 from lastgood.store.jobdir import JobDirectory
@@ -114,8 +116,8 @@ class Supervisor:
 
     def _limits(self) -> Limits:
         deadline = self._scheduler.deadline()
-        stop_at = None if deadline is None else stop_time(deadline, time.time(), self._settings.grace_s)
-        return Limits(self._settings.grace_s, stop_at, deadline, self._settings.hang)
+        time_limit = None if deadline is None else TimeLimit(deadline, self._settings.grace_s)
+        return Limits(self._settings.grace_s, time_limit, self._settings.hang)
 
     def _attempt(
         self, command: Sequence[str], environment: Mapping[str, str], limits: Limits, *, is_fresh: bool
@@ -190,8 +192,8 @@ class Supervisor:
             # Behind a pipe Python holds its output back; the last lines before a death are the ones that matter.
             "PYTHONUNBUFFERED": given.get("PYTHONUNBUFFERED", "1"),
         }
-        if limits.deadline is not None:
-            found[Env.DEADLINE] = f"{limits.deadline:.3f}"
+        if limits.time is not None:
+            found[Env.DEADLINE] = f"{limits.time.deadline_by_wall_clock():.3f}"
         return found
 
     def _last_good(self) -> LastGood | None:
@@ -234,8 +236,8 @@ class Supervisor:
             for number in self._inbox.take():
                 if number in STOP_SIGNALS:
                     self._say("asked to stop while no attempt was running", is_important=True)
-                    return EXIT_INTERRUPTED if number == 2 else EXIT_SAVED_RUN_AGAIN
-            if limits.stop_at is not None and time.time() >= limits.stop_at:
+                    return EXIT_INTERRUPTED if number == SIGINT else EXIT_SAVED_RUN_AGAIN
+            if limits.time is not None and limits.time.is_stop_due():
                 self._say("the time limit leaves no room for an attempt")
                 return EXIT_SAVED_RUN_AGAIN
             left_s = end - time.monotonic()

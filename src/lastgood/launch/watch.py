@@ -52,10 +52,6 @@ class Watch:
         if self._beats:
             self._note_rate()
 
-    @property
-    def has_heartbeats(self) -> bool:
-        return bool(self._beats)
-
     def progress(self) -> Progress | None:
         """None if no rank has sent a heartbeat."""
         if not self._beats:
