@@ -1,8 +1,9 @@
 """The heartbeat that each rank keeps in a small file on its node, and how the launcher reads it. Pure.
 
-One fixed-size record per rank, rewritten in place through a memory mapping (well under a microsecond),
-in a directory that the launcher made. `sequence` is odd while the record is being written, so that a
-reader can tell a torn one. Times are of CLOCK_MONOTONIC, which all processes of a node share.
+One fixed-size record per rank, rewritten in place through a memory mapping (a few microseconds), in a
+directory that the launcher made. The sequence number stands at both ends of it. The writer changes the end
+first and the beginning last, a reader goes from the beginning to the end, and numbers that differ tell a
+record that changed meanwhile. Times are of CLOCK_MONOTONIC, which all processes of a node share.
 """
 
 import struct
@@ -11,7 +12,15 @@ import msgspec
 
 MAGIC = b"lastgood"
 _RECORD = struct.Struct("<8sIIqqqqd24s")
+_SEQUENCE = struct.Struct("<I")
 RECORD_BYTES = 128
+
+WRITE_ORDER = (
+    slice(RECORD_BYTES - _SEQUENCE.size, RECORD_BYTES),
+    slice(len(MAGIC) + _SEQUENCE.size, RECORD_BYTES - _SEQUENCE.size),
+    slice(0, len(MAGIC) + _SEQUENCE.size),
+)
+"""The pieces of a record, in the order in which they have to be rewritten."""
 
 STACK_SIGNAL = 50
 """Real-time signal (SIGRTMIN + 16) on which a rank writes the Python stacks of all its threads to standard
@@ -39,10 +48,9 @@ def heartbeat_file(rank: int) -> str:
 
 def encode(beat: Heartbeat) -> bytes:
     phase = beat.phase.encode("utf-8", "replace")[:24]
-    body = _RECORD.pack(
-        MAGIC, beat.sequence & 0xFFFFFFFF, beat.pid, beat.step, beat.total_steps, beat.last_good_step, 0, beat.at, phase
-    )
-    return body.ljust(RECORD_BYTES, b"\0")
+    sequence = beat.sequence & 0xFFFFFFFF
+    body = _RECORD.pack(MAGIC, sequence, beat.pid, beat.step, beat.total_steps, beat.last_good_step, 0, beat.at, phase)
+    return body.ljust(RECORD_BYTES - _SEQUENCE.size, b"\0") + _SEQUENCE.pack(sequence)
 
 
 def decode(data: bytes) -> Heartbeat | None:
@@ -54,6 +62,6 @@ def decode(data: bytes) -> Heartbeat | None:
     if len(data) < RECORD_BYTES:
         return None
     magic, sequence, pid, step, total, last_good, _, at, phase = _RECORD.unpack(data[: _RECORD.size])
-    if magic != MAGIC or sequence % 2:
+    if magic != MAGIC or _SEQUENCE.unpack_from(data, RECORD_BYTES - _SEQUENCE.size) != (sequence,):
         return None
     return Heartbeat(pid, step, total, last_good, at, phase.rstrip(b"\0").decode("utf-8", "replace"), sequence)
