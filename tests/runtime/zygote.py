@@ -56,6 +56,7 @@ class Zygote:
     def start(self, program: str, environment: dict[str, str] | None = None, **arguments: Any) -> int:
         self._count += 1
         output = self.directory / f"output-{self._count}.txt"
+        output.touch()
         state = os.environ["LASTGOOD_STATE_DIR"]
         pid = self._ask(
             program=program,
@@ -173,8 +174,9 @@ def _code_of(program: Any, arguments: dict[str, Any]) -> int:
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
     atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
     return code
 
 
