@@ -14,29 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from docs.transcripts import matches, normalised
+
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ["tutorial/first-job.md", "how-to/wrap-a-command.md", "how-to/look-after-checkpoints.md", "how-to/pytorch.md"]
 
 _FENCE = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_NUMBER = re.compile(r"\d[\d.:]*")
-_HEX = re.compile(r"\b[0-9a-f]{16}\b")
-_STAMP = re.compile(r"on \S+ at \S+Z")
-
-
-def normalised(line: str, home: str) -> str:
-    line = line.replace(home, "/home/you")
-    line = _STAMP.sub("on host at time", _HEX.sub("<id>", line))
-    line = re.sub(r"\d+ (?:h|min) (?=\d)", "", line)
-    return re.sub(r"\s+", " ", _NUMBER.sub("#", line)).strip()
-
-
-def matches(expected: list[str], got: list[str]) -> bool:
-    """True if `got` is `expected`, where "..." stands for any number of lines."""
-    if not expected:
-        return not got
-    if expected[0] == "...":
-        return any(matches(expected[1:], got[i:]) for i in range(len(got) + 1))
-    return bool(got) and got[0] == expected[0] and matches(expected[1:], got[1:])
 
 
 @pytest.fixture
@@ -73,8 +56,8 @@ def test_a_page_shows_what_happens(page: str, home: Path, tmp_path: Path) -> Non
                     check=False,
                 )
                 status = done.returncode if done.returncode >= 0 else 128 - done.returncode
-                want = [normalised(line, str(home)) for line in expected]
-                got = [normalised(line, str(home)) for line in done.stdout.splitlines()]
+                want = [normalised(line.replace(str(home), "/home/you")) for line in expected]
+                got = [normalised(line.replace(str(home), "/home/you")) for line in done.stdout.splitlines()]
                 assert matches(want, got), (
                     f"$ {command}\n\nthe page says:\n" + "\n".join(want) + "\n\nit printed:\n" + "\n".join(got)
                 )
