@@ -254,10 +254,14 @@ class Run:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        line = ""
         if error is not None and self._session is not None:
-            # What the exception says of the end is said where it is caught, or by the hook.
+            # Whether somebody catches it is not known here; if nobody does, the hook says the line.
             self._session.has_ended = True
+            line = "" if isinstance(error, SystemExit) else self._describe_exception(error)
         self.close()
+        if error is not None:
+            self._hook.wait_for(error, line)
 
     def _begin_loop(self, *, is_work_left: bool) -> Session:
         session = self._alive()
