@@ -161,7 +161,7 @@ def helpers(job: str, kind: str) -> None:
 
             helper = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
             helper.start()
-            time.sleep(0.05)
+            # At once: it may not have run a single line yet.
             helper.terminate()
             helper.join(20)
             say(f"helper {helper.exitcode}")

@@ -2,8 +2,12 @@
 none of these is theirs."""
 
 import os
+import signal
+import threading
 import weakref
 from typing import Protocol
+
+from lastgood.runtime.signals import SAVE_SIGNALS, STOP_SIGNALS
 
 
 class Inherited(Protocol):
@@ -13,6 +17,7 @@ class Inherited(Protocol):
 
 _inherited: "weakref.WeakSet[Inherited]" = weakref.WeakSet()
 _is_registered = False
+_masks = threading.local()
 
 
 def disown_in_children(thing: Inherited) -> None:
@@ -24,10 +29,21 @@ def disown_in_children(thing: Inherited) -> None:
     _inherited.add(thing)
     if not _is_registered:
         _is_registered = True
-        os.register_at_fork(after_in_child=_disown_all)
+        os.register_at_fork(before=_hold_signals, after_in_parent=_let_signals_go, after_in_child=_disown_all)
+
+
+def _hold_signals() -> None:
+    # One that reached the child before it has given up our handlers would be taken for a request to the job,
+    # and lost.
+    _masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, {*STOP_SIGNALS, *SAVE_SIGNALS})
+
+
+def _let_signals_go() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, _masks.before)
 
 
 def _disown_all() -> None:
     for thing in list(_inherited):
         thing.disown()
     _inherited.clear()
+    _let_signals_go()
