@@ -2,7 +2,7 @@
 
 import pytest
 
-from lastgood.core.outcome import Evidence, Outcome, classify
+from lastgood.core.outcome import Evidence, Outcome, classify, classify_raised
 
 TRACEBACK = """\
 Traceback (most recent call last):
@@ -153,7 +153,7 @@ class TestTorchrun:
         assert outcome(exit_code=1, log_tail=TORCHRUN_KILLED.format(code=75)) is Outcome.PREEMPTED
 
     def test_a_refused_start_of_a_worker_counts_as_refused(self) -> None:
-        ending = classify(Evidence(exit_code=1, log_tail=TORCHRUN_KILLED.format(code=80)))
+        ending = classify(Evidence(exit_code=1, log_tail=TORCHRUN_KILLED.format(code=80), has_library=True))
         assert (ending.outcome, ending.exit_code) == (Outcome.REFUSED, 80)
 
     def test_the_report_of_an_earlier_attempt_in_a_program_that_went_on_does_not_count(self) -> None:
@@ -164,8 +164,40 @@ class TestTorchrun:
     ("code", "expected"),
     [(80, Outcome.REFUSED), (78, Outcome.REFUSED), (74, Outcome.STORAGE_ERROR), (85, Outcome.STORAGE_ERROR)],
 )
-def test_our_own_codes_are_known(code: int, expected: Outcome) -> None:
-    assert outcome(exit_code=code) is expected
+def test_our_own_codes_are_known_where_our_library_ran_and_only_there(code: int, expected: Outcome) -> None:
+    assert outcome(exit_code=code, has_library=True) is expected
+    ending = classify(Evidence(exit_code=code))
+    assert (ending.outcome, ending.reason, ending.exit_code) == (Outcome.PROGRAM_ERROR, f"exit code {code}", code)
+
+
+def test_what_our_library_said_is_the_reason() -> None:
+    said = "the job has done 10 steps already; steps(5) would go backwards\n  safe now: nothing was changed"
+    ending = classify(Evidence(exit_code=2, exceptions=(f"UsageError: {said}",), has_library=True))
+    assert (ending.outcome, ending.reason, ending.exit_code) == (Outcome.REFUSED, said.split("\n")[0], 2)
+
+
+def test_an_error_of_ours_that_the_program_caught_is_not_its_end() -> None:
+    ending = classify(Evidence(exit_code=3, exceptions=("UsageError: so it was",), has_library=True))
+    assert (ending.outcome, ending.exit_code) == (Outcome.PROGRAM_ERROR, 3)
+
+
+@pytest.mark.parametrize(
+    ("exception", "expected"),
+    [
+        ("KeyError: 'lr'", Outcome.PROGRAM_ERROR),
+        ("OutOfMemoryError: CUDA out of memory. Tried to allocate 1 GiB", Outcome.OUT_OF_MEMORY),
+        ("RuntimeError: [/__w/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:547] Oh", Outcome.COMMUNICATION),
+        ("RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:1", Outcome.COMMUNICATION),
+        ("OSError: [Errno 28] No space left on device", Outcome.STORAGE_ERROR),
+        ("StartRefusedError: will not start from zero", Outcome.REFUSED),
+        ("StorageError: cannot write", Outcome.STORAGE_ERROR),
+        ("RankTimeoutError: rank 3 did not answer", Outcome.COMMUNICATION),
+    ],
+)
+def test_what_a_program_raised_tells_how_it_ended_where_nothing_else_does(exception: str, expected: Outcome) -> None:
+    ending = classify_raised((exception,))
+    assert ending.outcome is expected
+    assert "exit code" not in ending.reason
 
 
 class TestStopped:

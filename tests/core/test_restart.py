@@ -46,9 +46,9 @@ def test_finished_is_done_even_if_a_stop_was_asked() -> None:
     assert (decision.action, decision.exit_code) == (Action.DONE, 0)
 
 
-def test_ctrl_c_ends_it_with_130() -> None:
+def test_ctrl_c_ends_it_with_130_and_does_not_give_it_up() -> None:
     decision = decide_restart([past(Outcome.CANCELLED, was_stop_asked=True)], Policy())
-    assert (decision.action, decision.exit_code) == (Action.GIVE_UP, 130)
+    assert (decision.action, decision.exit_code) == (Action.HAND_BACK, 130)
 
 
 @pytest.mark.parametrize("outcome", [Outcome.PREEMPTED, Outcome.TIME_LIMIT])
@@ -91,6 +91,11 @@ class TestNoProgress:
         preempted = past(Outcome.PREEMPTED, made_progress=False, was_stop_asked=True)
         idle = past(Outcome.KILLED, made_progress=False)
         assert decide_restart([idle, preempted, idle], Policy()).exit_code == 82
+
+    def test_ctrl_c_before_the_first_save_never_counts(self) -> None:
+        cancelled = past(Outcome.CANCELLED, made_progress=False, was_stop_asked=True)
+        preempted = past(Outcome.PREEMPTED, made_progress=False, was_stop_asked=True)
+        assert decide_restart([cancelled] * 10 + [preempted], Policy()).action is Action.HAND_BACK
 
     def test_where_progress_cannot_be_seen_the_rule_does_not_apply(self) -> None:
         unseen = past(Outcome.KILLED, made_progress=None)

@@ -1,5 +1,6 @@
 """What the launcher does after each kind of end, with real programs that use the library."""
 
+import json
 import os
 import signal
 import subprocess
@@ -8,10 +9,19 @@ from pathlib import Path
 
 import pytest
 
+from lastgood.store.record import Records, state_directory
+
 from .conftest import Launcher
 from .programs import LOOP
 
 pytestmark = pytest.mark.slow
+
+
+def state(launcher: Launcher) -> tuple[str, int]:
+    """What `lastgood status` says of the job, and its exit code."""
+    command = [sys.executable, "-m", "lastgood", "status", "--json", str(launcher.job)]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return json.loads(said.stdout)["state"], said.returncode
 
 
 @pytest.fixture
@@ -37,9 +47,65 @@ def test_one_command_line_serves_the_first_run_the_resumed_one_and_the_finished_
     assert launcher.run(*command).code == 0
     again = launcher.run(*command)
     assert again.code == 0
-    assert "finished at step 20" in again.err
-    assert "nothing to do" in again.err
-    assert len(launcher.outcomes()) == 2
+    assert launcher.outcomes() == ["killed", "finished", "finished"]
+    assert [e["kind"] for e in launcher.events(3) if e["kind"] == "committed"] == []
+    assert state(launcher) == ("finished", 0)
+
+
+def test_a_finished_job_goes_on_when_its_script_asks_for_more(launcher: Launcher, script) -> None:
+    script("loop.py", LOOP.replace("int(sys.argv[1])", "10"))
+    command = [sys.executable, launcher.directory / "loop.py", "-"]
+    assert launcher.run(*command).code == 0
+    script("loop.py", LOOP.replace("int(sys.argv[1])", "20"))
+    ended = launcher.run(*command)
+    assert ended.code == 0
+    assert f"sum {sum(range(1, 21))}" in ended.out
+    assert launcher.event(2, "started")["step"] == 10
+
+
+def test_a_finished_job_that_is_asked_for_fewer_steps_refuses_and_stays_finished(
+    launcher: Launcher, loop: Path
+) -> None:
+    assert launcher.run(sys.executable, loop, 20).code == 0
+    ended = launcher.run(sys.executable, loop, 10)
+    assert ended.code == 2
+    assert launcher.outcomes() == ["finished", "refused"]
+    assert "steps(10) would go backwards" in launcher.event(2, "ended")["reason"]
+    assert state(launcher) == ("finished", 0)
+
+
+def test_a_new_start_takes_the_mark_of_the_end_away(launcher: Launcher, loop: Path) -> None:
+    assert launcher.run(sys.executable, loop, 10).code == 0
+    assert launcher.run("--fresh", "--no-restart", "--", sys.executable, loop, 10, "2:7:kill").code == 137
+    assert not (launcher.job / "finished.json").exists()
+    assert launcher.run(sys.executable, loop, 10).code == 0
+    assert launcher.event(3, "started")["step"] == 5
+
+
+def test_an_exit_code_of_another_program_is_not_taken_for_one_of_ours(launcher: Launcher) -> None:
+    for code in (66, 74, 80, 86):
+        ended = launcher.run("sh", "-c", f"exit {code}")
+        assert ended.code == code
+    assert launcher.outcomes() == ["program error"] * 4
+    assert launcher.run("--checkpoints", "out/*", "--", "sh", "-c", "exit 80").code == 80
+    assert launcher.outcomes()[-1] == "program error"
+
+
+def test_a_good_end_is_said_once(launcher: Launcher, loop: Path) -> None:
+    lines = launcher.run(sys.executable, loop, 10).err.splitlines()
+    assert [line for line in lines if "finished" in line] == [lines[-1]]
+    assert lines[-1].startswith("lastgood: attempt 1 finished after ")
+    assert lines[-1].endswith(": all steps are done; last good: step 10")
+
+
+def test_a_new_start_of_a_job_that_runs_is_turned_away_and_changes_nothing(launcher: Launcher, loop: Path) -> None:
+    process = launcher.start(sys.executable, loop, 30, "1:13:sleep")
+    launcher.wait_for_output("sleeping")
+    assert launcher.run("--fresh", "--", sys.executable, loop, 30).code == 86
+    assert Records(state_directory(launcher.environment)).read(launcher.job) is not None
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT)
+    assert process.wait() == 130
 
 
 def test_a_finished_job_goes_on_with_a_changed_command(launcher: Launcher, loop: Path) -> None:

@@ -104,6 +104,17 @@ def test_a_stopped_job_is_to_be_run_again(launcher: Launcher, loop: Path) -> Non
     assert "time limit" in check_text(status(launcher.job))
 
 
+def test_a_job_that_ctrl_c_stopped_is_to_be_run_again(launcher: Launcher, loop: Path) -> None:
+    process = launcher.start(sys.executable, loop, 30, "1:13:sleep")
+    launcher.wait_for_output("sleeping")
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT)
+    assert launcher.end_of(process).code == 130
+    code, told = answer(launcher.job)
+    assert (code, told.state) == (75, "stopped, unfinished")
+    assert told.why.startswith("cancelled: SIGINT")
+
+
 def test_a_job_that_was_given_up_says_why(launcher: Launcher, loop: Path) -> None:
     assert launcher.run(sys.executable, loop, 30, "1:13:raise").code == 1
     code, told = answer(launcher.job)

@@ -146,6 +146,35 @@ def test_a_checkpoint_that_is_written_anew_under_its_name_is_progress(launcher: 
     assert len(launcher.outcomes()) == 5
 
 
+@pytest.mark.parametrize("pattern", ["out/*.json", "out/v2.json", "out/v*_2.json"])
+def test_only_a_higher_number_is_progress_where_numbers_are_what_differs(launcher: Launcher, pattern: str) -> None:
+    names = ["step_1.json", "step_2.json", "v2.json", "va_2.json"]
+    write = "; ".join(f"echo $LASTGOOD_ATTEMPT > out/{name}" for name in names[: 2 if pattern == "out/*.json" else 4])
+    command = f"mkdir -p out; {write}; [ $LASTGOOD_ATTEMPT -ge 5 ] || kill -9 $$"
+    ended = launcher.run("--checkpoints", pattern, "--", "bash", "-c", command)
+    if pattern == "out/*.json":
+        # A command that begins from zero each time, whatever it is told.
+        assert ended.code == 82
+        assert launcher.outcomes() == ["killed"] * 3
+    else:
+        # One name that is written anew; its number belongs to the pattern.
+        assert ended.code == 0
+
+
+def test_a_pattern_that_matches_nothing_is_said_at_the_start_and_at_the_end(launcher: Launcher) -> None:
+    ended = launcher.run(
+        "--checkpoints", "outt/*.bin", "--", "bash", "-c", "mkdir -p out; echo > out/1.bin; kill -9 $$"
+    )
+    hint = "nothing matches --checkpoints 'outt/*.bin' (no directory outt)"
+    assert f"fresh start: the job has not run before; {hint}\n" in ended.err
+    assert ended.code == 82
+    assert f"without a newer checkpoint (the last one: ended by SIGKILL); {hint}" in ended.err
+    (launcher.directory / "outt").mkdir()
+    assert (
+        "nothing matches --checkpoints 'outt/*.bin'\n" in launcher.run("--checkpoints", "outt/*.bin", "--", "true").err
+    )
+
+
 def test_paths_with_spaces_and_dashes_stay_one_argument(launcher: Launcher, tmp_path: Path) -> None:
     directory = tmp_path / "my runs"
     directory.mkdir()

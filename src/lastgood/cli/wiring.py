@@ -41,13 +41,15 @@ def run_job(request: RunRequest) -> int:
     records = Records(state_directory(environment))
     check_command(request.command, environment.get("PATH"))
     with SignalInbox() as inbox:
-        if request.settings.is_fresh:
-            records.forget(request.job)
-        refuse_vanished(request.job, records)
+        if not request.settings.is_fresh:
+            refuse_vanished(request.job, records)
         job = create_job(request.job)
         console = Console(JobLog(job.log), is_quiet=request.is_quiet)
         try:
             with take_lock(job, request.settings.grace_s, console, inbox) as lock:
+                if request.settings.is_fresh:
+                    # Not before the lock is ours: a job that somebody runs keeps its record.
+                    records.forget(job.path)
                 become_subreaper()
                 scheduler = LocalScheduler(environment, time_limit_s=request.time_limit_s, started=started)
                 application = _application(request, job, records, scheduler)

@@ -55,6 +55,17 @@ def step_in(name: str) -> int:
     return max(numbers_in(name)[-1:], default=0)
 
 
+def free_numbers_in(name: str, pattern: str) -> tuple[int, ...]:
+    """The whole numbers in a name that matches `pattern`, if they can grow from checkpoint to checkpoint:
+    none if they are what the pattern itself spells out.
+
+    >>> free_numbers_in("v2_step_7.pt", "v2_step_*.pt"), free_numbers_in("v2_last.pt", "v2_*.pt")
+    ((2, 7), ())
+    """
+    numbers = numbers_in(name)
+    return () if numbers == numbers_in(pattern) else numbers
+
+
 def newest_first(checkpoints: list[Named]) -> list[Named]:
     """Newest first.
 

@@ -51,6 +51,9 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     log_tail: str = ""
     exceptions: tuple[str, ...] = ()
     """What the program itself reported as raised, as "Type: text", oldest first."""
+    has_library: bool = False
+    """Our library ran in the program, so that an exit code of ours is meant as such: any other program may
+    end with 74 or 80 and mean something else."""
     is_finished: bool = False
     """The job's marker says that all steps are done."""
     step: int | None = None
@@ -77,7 +80,7 @@ _COMMUNICATION = re.compile(
     r"Watchdog caught collective operation timeout|NCCL (?:error|communicator was aborted)|ncclRemoteError|ncclSystemError"
     r"|DistBackendError|DistNetworkError|Connection closed by peer|Connection reset by peer|Gloo connectFullMesh failed"
     r"|Timed out waiting \d+ms for (?:recv|send) operation|Application timeout caused pair closure|Broken pipe.*(?:gloo|nccl)"
-    r"|Rendezvous(?:Timeout|ClosedError)|MPI_ERR_PROC_FAILED",
+    r"|Rendezvous(?:Timeout|ClosedError)|MPI_ERR_PROC_FAILED|/gloo/(?:transport|rendezvous)/",
 )
 _ROOT_CAUSE = re.compile(r"Root Cause \(first observed failure\):.{0,400}?exitcode\s*:\s*(-?\d+)", re.DOTALL)
 """torchrun's own exit code is always 1; its report says how the first worker that failed has ended."""
@@ -88,7 +91,8 @@ _EXCEPTION = re.compile(
 _CRASH_SIGNALS = {4, 6, 7, 8, 9, 11, 15}
 """SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGKILL, SIGSEGV, SIGTERM: what ends a process below a shell."""
 
-_OURS = {error.exit_code: error for error in errors.LastgoodError.__subclasses__() if 64 <= error.exit_code < 90}
+_BY_NAME = {error.__name__: error for error in errors.LastgoodError.__subclasses__()}
+_BY_CODE = {error.exit_code: error for error in _BY_NAME.values() if 64 <= error.exit_code < 90}
 
 
 def classify(e: Evidence) -> Ending:
@@ -110,14 +114,21 @@ def classify(e: Evidence) -> Ending:
         return Ending(Outcome.CANCELLED, "interrupted by SIGINT, which did not come through the launcher")
     if e.oom_kills > 0:
         return Ending(Outcome.OUT_OF_MEMORY, f"the kernel killed {e.oom_kills} process(es) of the job for memory", 137)
-    if e.exit_code in _OURS:
-        return _ours(e.exit_code)
-    text = "\n".join([*e.exceptions, e.log_tail])
-    if match := _OUT_OF_MEMORY.search(text):
-        return Ending(Outcome.OUT_OF_MEMORY, f"its output says: {_line_at(text, match)}", e.exit_code)
+    if (ending := _ours(e) or _out_of_memory(e)) is not None:
+        return ending
     if e.signal is not None:
         return Ending(Outcome.KILLED, f"ended by {signal_name(e.signal)}", 128 + e.signal)
-    return _exited_nonzero(e, text)
+    return _exited_nonzero(e)
+
+
+def classify_raised(exceptions: tuple[str, ...]) -> Ending:
+    """How a program ended of which no more is known than what it reported as raised, as "Type: text".
+
+    >>> classify_raised(("RuntimeError: NCCL error: unhandled system error",)).outcome
+    <Outcome.COMMUNICATION: 'communication timeout'>
+    """
+    e = Evidence(exceptions=exceptions, has_library=True)
+    return _ours(e) or _out_of_memory(e) or _exited_nonzero(e)
 
 
 def _seen_through_torchrun(e: Evidence) -> Evidence:
@@ -153,23 +164,41 @@ def _exited_0(e: Evidence) -> Ending:
     return Ending(Outcome.FINISHED, f"exit code 0 after step {e.step}{total}, by the program's own decision")
 
 
-def _ours(code: int) -> Ending:
-    error = _OURS[code]
+def _ours(e: Evidence) -> Ending | None:
+    """The end that our library gave the program; None if it did not."""
+    if not e.has_library:
+        return None
+    for exception in reversed(e.exceptions):
+        name, _, text = exception.partition(": ")
+        error = _BY_NAME.get(name)
+        if error is not None and e.exit_code in (None, error.exit_code):
+            return Ending(_outcome_of(error), text.partition("\n")[0] or error.meaning, error.exit_code)
+    error = None if e.exit_code is None else _BY_CODE.get(e.exit_code)
+    return None if error is None else Ending(_outcome_of(error), error.meaning, error.exit_code)
+
+
+def _outcome_of(error: type[errors.LastgoodError]) -> Outcome:
     if error is errors.StorageError or error is errors.UnprotectedError:
-        return Ending(Outcome.STORAGE_ERROR, error.meaning, code)
-    if error is errors.RankTimeoutError:
-        return Ending(Outcome.COMMUNICATION, error.meaning, code)
-    return Ending(Outcome.REFUSED, error.meaning, code)
+        return Outcome.STORAGE_ERROR
+    return Outcome.COMMUNICATION if error is errors.RankTimeoutError else Outcome.REFUSED
 
 
-def _exited_nonzero(e: Evidence, text: str) -> Ending:
+def _out_of_memory(e: Evidence) -> Ending | None:
+    text = _words_of(e)
+    match = _OUT_OF_MEMORY.search(text)
+    return match and Ending(Outcome.OUT_OF_MEMORY, f"its output says: {_line_at(text, match)}", e.exit_code)
+
+
+def _exited_nonzero(e: Evidence) -> Ending:
     exceptions = [*e.exceptions, *(match[1].strip() for match in _EXCEPTION.finditer(e.log_tail))]
+    how = "" if e.exit_code is None else f"exit code {e.exit_code}: "
     # The first exception that is not merely a rank's reaction to another's end is the cause.
     for exception in exceptions:
         if _STORAGE.search(exception):
             return Ending(Outcome.STORAGE_ERROR, f"its output says: {exception[:200]}", e.exit_code)
         if not _COMMUNICATION.search(exception) and "ChildFailedError" not in exception:
-            return Ending(Outcome.PROGRAM_ERROR, f"exit code {e.exit_code}: {exception[:200]}", e.exit_code)
+            return Ending(Outcome.PROGRAM_ERROR, f"{how}{exception[:200]}", e.exit_code)
+    text = _words_of(e)
     if match := _COMMUNICATION.search(text):
         return Ending(Outcome.COMMUNICATION, f"its output says: {_line_at(text, match)}", e.exit_code)
     if match := _STORAGE.search(text):
@@ -179,6 +208,10 @@ def _exited_nonzero(e: Evidence, text: str) -> Ending:
         # A shell between us and the program reports a child's death by signal this way.
         return Ending(Outcome.KILLED, f"exit code {code}: {signal_name(code - 128)} below a shell", code)
     return Ending(Outcome.PROGRAM_ERROR, f"exit code {code}", code)
+
+
+def _words_of(e: Evidence) -> str:
+    return "\n".join([*e.exceptions, e.log_tail])
 
 
 def _line_at(text: str, match: re.Match[str]) -> str:

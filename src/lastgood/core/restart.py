@@ -4,9 +4,10 @@
 |---|---|---|
 | killed, hang, communication timeout, storage error, out of memory once | the launcher, in place | failures count towards the limit |
 | preempted, time limit, node failure | the scheduler (exit code 75) | never counted as failures |
+| cancelled with Ctrl-C | the person (exit code 130) | never counted as a failure |
 | the program itself asked (75) with no stop from outside | the launcher | a planned segment |
 | program error, refused, out of memory twice at the same place, no progress twice, limit reached | nobody | its own exit code |
-| finished, cancelled | nobody | 0, 130 |
+| finished | nobody | 0 |
 
 An attempt without a newer checkpoint counts against the job, unless it was stopped from outside (preempted,
 its launcher lost): that says nothing about the job, and only many of those in a row end it.
@@ -100,7 +101,7 @@ def decide_restart(past: list[Past], policy: Policy) -> Decision:
     if outcome is Outcome.FINISHED:
         return Decision(Action.DONE, now.ending.reason)
     if outcome is Outcome.CANCELLED:
-        return Decision(Action.GIVE_UP, f"cancelled: {now.ending.reason}", errors.EXIT_INTERRUPTED)
+        return Decision(Action.HAND_BACK, f"cancelled: {now.ending.reason}", errors.EXIT_INTERRUPTED)
     is_listed = now.ending.exit_code in policy.restart_on and outcome is Outcome.PROGRAM_ERROR
     if outcome not in _MAY_PASS and outcome not in _SCHEDULERS and not is_listed:
         return Decision(Action.GIVE_UP, f"{outcome.value}: {now.ending.reason}", now.ending.exit_code or 1)
@@ -136,6 +137,9 @@ def _no_progress(past: list[Past], policy: Policy) -> str:
     """Why the job does not get on; empty if it does, or if that cannot be seen."""
     own = stopped = 0
     for p in reversed(past):
+        if p.ending.outcome is Outcome.CANCELLED:
+            # Whoever pressed Ctrl-C was there, and has started it again.
+            continue
         if p.made_progress is not False:
             break
         if p.is_from_outside:

@@ -16,8 +16,8 @@ from lastgood.core.quoting import shown
 from lastgood.core.signals import SIGKILL, SIGTERM
 from lastgood.core.stopping import LEFTOVER_GRACE_S, SAVE_SIGNAL, TIME_LIMIT, Stop, stop_on_signal
 from lastgood.core.units import duration
-from lastgood.launch.evidence import exceptions, oom_kills
-from lastgood.launch.heartbeats import heartbeat_directory
+from lastgood.launch.evidence import exceptions, oom_kills, ran_library
+from lastgood.launch.heartbeats import has_ranks_in, heartbeat_directory
 from lastgood.launch.history import events_since
 from lastgood.launch.inbox import SignalInbox
 from lastgood.launch.output import Console
@@ -101,7 +101,8 @@ class Running:
             )
             self._attend()
             self._watch.look()
-        return self._evidence((oom_kills() or 0) - (kills_before or 0))
+            has_ranks = has_ranks_in(directory)
+        return self._evidence((oom_kills() or 0) - (kills_before or 0), has_ranks=has_ranks)
 
     def _attend(self) -> None:
         started = time.monotonic()
@@ -231,7 +232,7 @@ class Running:
         else:
             self._say(line)
 
-    def _evidence(self, kills: int) -> Evidence:
+    def _evidence(self, kills: int, *, has_ranks: bool) -> Evidence:
         status = self._command.status
         if status is None:
             # It has been killed, and will end as soon as the kernel lets it.
@@ -253,6 +254,7 @@ class Running:
             oom_kills=max(kills, 0),
             log_tail=self._console.tail.decode("utf-8", "replace"),
             exceptions=exceptions(events),
+            has_library=ran_library(events, has_ranks=has_ranks),
             is_finished=is_finished,
             step=progress.step if progress else None,
             total_steps=progress.total_steps if progress else None,
@@ -261,7 +263,10 @@ class Running:
     def _what_the_program_wrote(self) -> tuple[list[Event], bool]:
         """Its events, and whether the job is marked as finished. What cannot be read now is no evidence."""
         try:
-            return events_since(self._job, self._number), self._job.finished() is not None
+            finished = self._job.finished()
+            # The mark of an earlier attempt says nothing about this one.
+            is_finished = finished is not None and finished.attempt >= self._number
+            return events_since(self._job, self._number), is_finished
         except (OSError, LastgoodError):
             return [], False
 

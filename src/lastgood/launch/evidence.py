@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from lastgood.core.errors import StartRefusedError
 from lastgood.core.events import Event
 
 _CGROUP_FILE = Path("/proc/self/cgroup")
@@ -60,6 +61,14 @@ class _Mount:
         self.options = options.split(" ")[-1].split(",")
 
 
+def ran_library(events: list[Event], *, has_ranks: bool) -> bool:
+    """True if our library ran in the program: it kept heartbeats or wrote into the journal. `has_ranks`: some
+    rank has made its heartbeat. A command whose checkpoints are its own speaks for itself."""
+    if any(event.kind == "started" and event.data.get("is_wrapped") for event in events):
+        return False
+    return has_ranks or any(event.kind in ("started", "refused", "exception") for event in events)
+
+
 def exceptions(events: list[Event]) -> tuple[str, ...]:
     """What the program itself reported as raised since it last started, as "Type: text", oldest first."""
     found: list[str] = []
@@ -67,6 +76,8 @@ def exceptions(events: list[Event]) -> tuple[str, ...]:
         if event.kind == "started":
             # Something below the launcher has started it again: what was raised before is history.
             found.clear()
+        if event.kind == "refused":
+            found.append(f"{StartRefusedError.__name__}: {event.data.get('reason', '')}")
         if event.kind == "exception":
             kind, text = event.data.get("type", ""), event.data.get("text", "")
             found.append(f"{kind}: {text}" if text else f"{kind}")

@@ -86,6 +86,13 @@ def directory_of(record: Record) -> Path | None:
     return path if is_ours and not path.is_symlink() else None
 
 
+def has_ranks_in(directory: Path) -> bool:
+    """True if some rank has made its file there, whether or not it has sent a heartbeat yet."""
+    with suppress(OSError):
+        return any(name.startswith("rank-") for name in os.listdir(directory))
+    return False
+
+
 def read_heartbeats(directory: Path | None) -> dict[int, Heartbeat]:
     """The heartbeat of each rank that has one; empty if the directory is gone."""
     found: dict[int, Heartbeat] = {}

@@ -3,8 +3,9 @@
 from lastgood.core.accounting import Account, Record, account, joined, launches_after
 from lastgood.core.errors import LastgoodError
 from lastgood.core.events import Event
-from lastgood.core.outcome import Ending, Outcome
+from lastgood.core.outcome import Ending, Outcome, classify_raised
 from lastgood.core.restart import Past
+from lastgood.launch.evidence import exceptions
 from lastgood.store.attempts import attempt_numbers, read_attempt, read_events
 from lastgood.store.jobdir import JobDirectory
 
@@ -64,8 +65,8 @@ def ending_of(accounted: Account, record: Record) -> Ending:
         return Ending(Outcome.FINISHED, "all steps are done")
     if record.launch:
         return Ending(Outcome.LAUNCHER_LOST, "nobody saw its end: the launcher was killed, or its node failed")
-    if (raised := record.last("exception")) is not None:
-        return Ending(Outcome.PROGRAM_ERROR, f"{raised.data.get('type')}: {raised.data.get('text')}")
+    if raised := exceptions(record.events):
+        return classify_raised(raised)
     if (stopping := record.last("stopping")) is not None:
         return Ending(Outcome.PREEMPTED, f"{stopping.data.get('cause')} (it ran without a launcher)")
     return Ending(Outcome.KILLED, "nobody saw its end (it ran without a launcher)")

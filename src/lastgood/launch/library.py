@@ -40,6 +40,9 @@ class LibraryProgram:
     def note_progress(self, journal: Journal) -> None:
         """The program writes its own events."""
 
+    def explain_no_progress(self) -> str:
+        return ""
+
     def can_see_checkpoints(self, attempt: int) -> bool:
         if self.last_good() is not None:
             return True

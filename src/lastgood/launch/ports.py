@@ -27,8 +27,16 @@ class LastGood(msgspec.Struct, frozen=True):
     at: float
     """When it was committed, in seconds since 1970."""
     key: tuple[float, ...]
-    """Grows with each newer checkpoint."""
+    """Grows with each newer checkpoint of the same kind."""
     size_bytes: int | None = None
+    kind: str = ""
+    """Where checkpoints have names of several kinds: which one."""
+
+    def is_newer_than(self, other: "LastGood | None") -> bool:
+        """Kinds cannot be compared with each other by their keys, only by when they were written."""
+        if other is None:
+            return True
+        return self.key > other.key if self.kind == other.kind else self.at > other.at
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -52,6 +60,9 @@ class Application(Protocol):
 
     def note_progress(self, journal: Journal) -> None:
         """Called now and then while the command runs, and once after it: write down what it has saved."""
+
+    def explain_no_progress(self) -> str:
+        """What may be the reason that no newer checkpoint is found; empty if nothing points to one."""
 
     def can_see_checkpoints(self, attempt: int) -> bool:
         """False if it is not known whether the command saves anything, after `attempt` has ended."""

@@ -9,12 +9,11 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from lastgood.core.accounting import Record
-from lastgood.core.errors import EXIT_INTERRUPTED, EXIT_SAVED_RUN_AGAIN, LastgoodError
+from lastgood.core.errors import EXIT_INTERRUPTED, EXIT_SAVED_RUN_AGAIN, LastgoodError, NoProgressError
 from lastgood.core.hang import HangPolicy
 from lastgood.core.layout import Env
 from lastgood.core.outcome import Outcome, classify
-from lastgood.core.quoting import shown, shown_command
+from lastgood.core.quoting import shown_command
 from lastgood.core.restart import Action, Decision, Past, Policy, decide_restart, restarts_left
 from lastgood.core.signals import SIGINT
 from lastgood.core.stopping import STOP_SIGNALS
@@ -71,8 +70,6 @@ class Supervisor:
         """Run the command until it is finished or must not be started again; the launcher's exit code."""
         with explained("read the history of", self._job.attempts, safe="nothing was changed"):
             records = read_records(self._job)
-        if self._is_finished_already(command, records):
-            return 0
         is_fresh = self._settings.is_fresh
         if not is_fresh:
             self._past = past_of(records)
@@ -90,25 +87,6 @@ class Supervisor:
             self._say(f"restarting {when} ({left} restart(s) left after this one): {decision.reason}")
             if (code := self._pause(decision.delay_s, limits)) is not None:
                 return code
-
-    def _is_finished_already(self, command: Sequence[str], records: list[Record]) -> bool:
-        """A chain of segments ends here: the job is done, and by this very command. A changed command
-        (more steps, say) is started, and finds out itself what is left to do."""
-        finished = self._job.finished()
-        if finished is None:
-            return False
-        launched = [event for r in records if (event := r.first("launched")) is not None]
-        is_same = bool(launched) and launched[-1].data.get("command") == [shown(word) for word in command]
-        if is_same and not self._settings.is_fresh:
-            self._say(
-                f"{self._job.path} is finished at step {finished.step}, since {_when(finished.at)}: nothing to do\n"
-                "a changed command is started again; so is this one with --fresh, from zero",
-                is_important=True,
-            )
-            return True
-        with explained("remove the marker that the job is finished in", self._job.path):
-            self._job.unmark_finished()
-        return False
 
     def _tell_of_lost_launcher(self) -> None:
         if self._past and self._past[-1].ending.outcome is Outcome.LAUNCHER_LOST:
@@ -170,7 +148,7 @@ class Supervisor:
         )
         self._past.append(Past(ending, made_progress, evidence.step, bool(evidence.stop_cause)))
         self._tell_end(number, time.monotonic() - began, after)
-        decision = decide_restart(self._past, self._settings.policy)
+        decision = self._decide()
         journal.write(
             "decided",
             action=decision.action.value,
@@ -181,6 +159,12 @@ class Supervisor:
         )
         if journal.failure is not None:
             self._say(f"the journal of attempt {number} has a hole: {journal.failure}", is_important=True)
+        return decision
+
+    def _decide(self) -> Decision:
+        decision = decide_restart(self._past, self._settings.policy)
+        if decision.exit_code == NoProgressError.exit_code and (hint := self._application.explain_no_progress()):
+            return msgspec.structs.replace(decision, reason=f"{decision.reason}; {hint}")
         return decision
 
     def _environment(self, attempt: int, limits: Limits, given: Mapping[str, str]) -> dict[str, str]:
@@ -203,7 +187,7 @@ class Supervisor:
             return None
 
     def _made_progress(self, attempt: int, before: LastGood | None, after: LastGood | None) -> bool | None:
-        if after is not None and (before is None or after.key > before.key):
+        if after is not None and after.is_newer_than(before):
             return True
         return False if self._application.can_see_checkpoints(attempt) else None
 
@@ -217,16 +201,17 @@ class Supervisor:
     def _tell_end(self, attempt: int, took_s: float, good: LastGood | None) -> None:
         ending = self._past[-1].ending
         place = "" if good is None else f"; last good: step {good.step}"
-        self._say(f"attempt {attempt} ended after {duration(took_s)}: {ending.outcome.value} ({ending.reason}){place}")
+        if ending.outcome is Outcome.FINISHED:
+            self._say(f"attempt {attempt} finished after {duration(took_s)}: {ending.reason}{place}")
+        else:
+            how = f"{ending.outcome.value} ({ending.reason})"
+            self._say(f"attempt {attempt} ended after {duration(took_s)}: {how}{place}")
 
     def _leave(self, decision: Decision) -> int:
-        is_bad = decision.action is Action.GIVE_UP
-        words = {
-            Action.DONE: "finished",
-            Action.HAND_BACK: "stopped, to be run again",
-            Action.GIVE_UP: "not started again",
-        }
-        self._say(f"{words[decision.action]}: {decision.reason} (exit code {decision.exit_code})", is_important=is_bad)
+        if decision.action is not Action.DONE:
+            is_bad = decision.action is Action.GIVE_UP
+            what = "not started again" if is_bad else "stopped, to be run again"
+            self._say(f"{what}: {decision.reason} (exit code {decision.exit_code})", is_important=is_bad)
         return decision.exit_code
 
     def _pause(self, delay_s: float, limits: Limits) -> int | None:
@@ -247,7 +232,3 @@ class Supervisor:
 
     def _say(self, text: str, *, is_important: bool = False) -> None:
         self._console.say(text, is_important=is_important)
-
-
-def _when(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -13,7 +13,7 @@ import msgspec
 from lastgood.core.accounting import Record
 from lastgood.core.errors import LastgoodError, StartRefusedError, UsageError
 from lastgood.core.layout import Env
-from lastgood.core.numbering import Contents, Named, kind_of, missing_files, newest_first, step_in
+from lastgood.core.numbering import Contents, Named, free_numbers_in, kind_of, missing_files, newest_first, step_in
 from lastgood.core.outcome import Outcome
 from lastgood.core.quoting import shown
 from lastgood.core.start import Candidate, EarlierAttempt, Expectation, StartKind, decide_start
@@ -80,6 +80,7 @@ class WrappedCommand:
         self._job = job
         self._records = records
         self._pattern = wrapping.pattern
+        self._open_pattern = "/".join(split_pattern(wrapping.pattern)[1])
         self._words = wrapping.words
         self._restart_counts = restart_counts
         self._problems: dict[tuple[object, ...], str] = {}
@@ -88,7 +89,7 @@ class WrappedCommand:
 
     def last_good(self) -> LastGood | None:
         usable = self._look().usable
-        return None if usable is None else _as_last_good(usable)
+        return None if usable is None else self._as_last_good(usable)
 
     def prepare(self, attempt: int, *, is_fresh: bool, journal: Journal) -> Prepared:
         try:
@@ -122,8 +123,9 @@ class WrappedCommand:
             rejected=[f"{c.name}: {c.problem}" for c in seen.unusable],
         )
         if seen.usable is None:
-            return Prepared(message=f"fresh start: {start.reason}")
-        self._noted = _as_last_good(seen.usable)
+            hint = self.explain_no_progress()
+            return Prepared(message=f"fresh start: {start.reason}" + (f"; {hint}" if hint else ""))
+        self._noted = self._as_last_good(seen.usable)
         return self._resumed(seen, start.warning)
 
     def _resumed(self, seen: _Seen, warning: str) -> Prepared:
@@ -132,7 +134,7 @@ class WrappedCommand:
         if path.startswith("-"):
             # It must not be taken for an option.
             path = f"./{path}"
-        lines = [f"resuming from {shown(path)} ({describe(_as_last_good(seen.usable))})"]
+        lines = [f"resuming from {shown(path)} ({describe(self._as_last_good(seen.usable))})"]
         lines += [f"not used: {c.name}: {c.problem}" for c in seen.unusable]
         if len(seen.kinds) > 1:
             lines.append(f"the pattern matches {len(seen.kinds)} kinds of names: {', '.join(map(shown, seen.kinds))}")
@@ -150,15 +152,34 @@ class WrappedCommand:
             usable = self._look(is_quick=True).usable
         except (OSError, LastgoodError):
             return
-        good = None if usable is None else _as_last_good(usable)
-        if good is None or (self._noted is not None and good.key <= self._noted.key):
+        good = None if usable is None else self._as_last_good(usable)
+        if good is None or not good.is_newer_than(self._noted):
             return
         self._noted = good
         journal.write("committed", step=good.step, name=shown(good.name), bytes=good.size_bytes)
         self._records.note_saved(self._job.path, self._job.id, good.step)
 
+    def explain_no_progress(self) -> str:
+        """A typo in the pattern looks like a command that never saves."""
+        try:
+            if find(self._pattern):
+                return ""
+        except OSError:
+            return ""
+        base, _ = split_pattern(self._pattern)
+        where = "" if not base or os.path.isdir(base) else f" (no directory {shown(base)})"
+        return f"nothing matches --checkpoints {shown(self._pattern)}{where}"
+
     def can_see_checkpoints(self, attempt: int) -> bool:
         return True
+
+    def _as_last_good(self, match: Match) -> LastGood:
+        """Of names with numbers only a higher one is newer: a command that begins from zero each time
+        writes the same names anew, and gets nowhere. Others are written anew by intention."""
+        step = step_in(match.open_part)
+        numbers = free_numbers_in(match.open_part, self._open_pattern)
+        key = tuple(map(float, numbers)) if numbers else (match.modified,)
+        return LastGood(match.path, step, match.modified, key, match.size, kind_of(match.open_part))
 
     def _look(self, *, is_quick: bool = False) -> _Seen:
         """Find and check, newest first, until one is whole. Raises OSError."""
@@ -211,11 +232,6 @@ def _version(match: Match) -> tuple[str, int]:
 def _stamp(path: str) -> tuple[str, int, int]:
     status = os.stat(path)
     return (path, status.st_mtime_ns, status.st_size)
-
-
-def _as_last_good(match: Match) -> LastGood:
-    step = step_in(match.open_part)
-    return LastGood(match.path, step, match.modified, (float(step), match.modified), match.size)
 
 
 def _earlier(records: list[Record]) -> list[EarlierAttempt]:
