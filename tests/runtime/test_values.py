@@ -121,6 +121,7 @@ trees = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.dictionaries(text, trees, max_size=5))
 def test_any_tree_of_values_comes_back(values: dict[str, Any]) -> None:
