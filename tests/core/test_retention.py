@@ -110,3 +110,8 @@ def test_a_rejected_one_does_not_use_up_a_place():
 def test_settings_that_make_no_sense_are_refused_at_once(arguments):
     with pytest.raises(UsageError):
         Keep(**arguments)
+
+
+def test_keeping_all_keeps_also_what_failed_to_restore():
+    known = [Known("10", 10, 1, is_rejected=True), Known("20", 20, 1)]
+    assert all(verdict.is_kept for verdict in judge(known, Keep(last=None)))

@@ -13,8 +13,9 @@ from lastgood.core.errors import UsageError
 class Keep(msgspec.Struct, frozen=True):
     """What retention keeps: the newest `last`, the `best` by a logged metric, every n-th step, all pinned.
 
-    `best` checkpoints are chosen by the value of `metric` (logged with `run.log`) at the step that was
-    saved; `mode` says whether `"max"` or `"min"` is better. `last=None` keeps everything.
+    `best` checkpoints are chosen by the newest value of `metric` (logged with `run.log`) when they were
+    saved, and of equal ones the oldest; `mode` says whether `"max"` or `"min"` is better. `last=None`
+    keeps everything.
 
     >>> Keep(last=2, best=1, metric="accuracy")
     Keep(last=2, best=1, metric='accuracy', mode='max', every=None)
@@ -88,7 +89,7 @@ def judge(checkpoints: list[Known], keep: Keep) -> list[Verdict]:
             verdict = (True, "pinned")
         elif c.is_rejected:
             # Until something newer is whole, even a damaged one may be all that a person has left.
-            verdict = (c.age_key > good[0].age_key, "failed to restore")
+            verdict = (keep.last is None or c.age_key > good[0].age_key, "failed to restore")
         elif c.name in last:
             verdict = (True, "all are kept" if keep.last is None else f"one of the last {keep.last}")
         elif c.name in best:
@@ -107,4 +108,5 @@ def _best(good: list[Known], keep: Keep) -> list[Known]:
     sign = 1.0 if keep.mode == "max" else -1.0
     # A NaN is no value: it must neither win nor push out one that is.
     scored = [c for c in good if c.metrics.get(keep.metric, float("nan")) == c.metrics.get(keep.metric)]
-    return sorted(scored, key=lambda c: (sign * c.metrics[keep.metric or ""], c.age_key), reverse=True)[: keep.best]
+    # A checkpoint carries the newest value that was logged: of equal ones the oldest is the one it was measured on.
+    return sorted(scored, key=lambda c: (-sign * c.metrics[keep.metric or ""], c.age_key))[: keep.best]
