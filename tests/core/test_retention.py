@@ -78,9 +78,9 @@ def test_a_nan_is_neither_best_nor_in_the_way():
         assert names(checkpoints, Keep(last=1, best=1, metric="m", mode=mode)) == ["c", "b"]
 
 
-def test_of_two_equal_ones_the_newer_is_best():
-    checkpoints = [Known(str(s), s, 1, {"m": 1.0}) for s in (1, 2, 3)]
-    assert names(checkpoints, Keep(last=1, best=2, metric="m")) == ["3", "2"]
+def test_of_equal_ones_the_oldest_is_best_because_it_was_measured_on_it():
+    checkpoints = [Known(str(s), s, 1, {"m": 1.0}) for s in (1, 2, 3, 4)]
+    assert names(checkpoints, Keep(last=1, best=2, metric="m")) == ["4", "2", "1"]
 
 
 def test_a_rejected_one_goes_only_when_something_newer_is_whole():
