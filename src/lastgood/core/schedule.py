@@ -5,11 +5,15 @@ What "auto" comes to while a job runs is in core.pace.
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import msgspec
 
 from lastgood.core.errors import UsageError
 from lastgood.core.units import parse_duration
+
+_seconds = lru_cache(maxsize=16)(parse_duration)
+"""The same few texts are asked for at every safe point."""
 
 
 class EverySteps(msgspec.Struct, frozen=True):
@@ -43,7 +47,7 @@ class Every(msgspec.Struct, frozen=True):
 
     def interval_s(self, saves: int) -> float:
         """Seconds to the next save, after `saves` saves of this attempt."""
-        first_s, then_s = parse_duration(self.first), parse_duration(self.then)
+        first_s, then_s = _seconds(self.first), _seconds(self.then)
         # Compared as logarithms: a power would overflow.
         if saves * math.log(self.grow) >= math.log(then_s / first_s):
             return then_s
