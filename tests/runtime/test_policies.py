@@ -232,6 +232,13 @@ def test_a_metric_that_nobody_logs_keeps_nothing_beyond_the_last(start: Start, p
     assert steps_of(path) == [5]
 
 
+def test_the_best_is_the_one_that_was_measured_and_not_a_later_one_that_carries_its_value(
+    start: Start, path: Path
+) -> None:
+    train(start(keep=lastgood.Keep(last=1, best=1, metric="score")), 8, {2: 0.9, 6: 0.5})
+    assert steps_of(path) == [2, 8]
+
+
 def test_the_best_stay_across_attempts(start: Start, path: Path) -> None:
     keep = lastgood.Keep(last=1, best=1, metric="score")
     run = start(keep=keep)
