@@ -9,6 +9,7 @@ import pytest
 from lastgood.cli.main import COMMANDS
 from lastgood.core import layout
 from lastgood.store.jobdir import create_job
+from lastgood.store.record import Records, state_directory
 
 LOOK = {
     "ls": [],
@@ -137,3 +138,15 @@ def test_a_wrong_option_shows_the_usage_of_its_command_and_where_the_help_is(las
     assert said.code == 2
     assert said.err.startswith(f"usage: lastgood {words[0]} ")
     assert f"see `lastgood {words[0]} --help`" in said.err
+
+
+@pytest.mark.parametrize("is_emptied", [False, True])
+@pytest.mark.parametrize("command", [*LOOK, "status"])
+def test_a_job_that_saved_and_is_not_there_now(lastgood, tmp_path, command, is_emptied):
+    path = tmp_path / "gone"
+    Records(state_directory(dict(os.environ))).note_saved(path, "0123456789abcdef", 7)
+    if is_emptied:
+        path.mkdir()
+    said = lastgood(command, path, *LOOK.get(command, []))
+    assert said.code == 66
+    assert "a job here saved step 7 before: is it mounted?" in said.err

@@ -105,3 +105,31 @@ def test_torn_or_foreign_data_in_events_is_no_number() -> None:
     odd = record(1, event("started", 1.0, step="7"), event("committed", 2.0, step=True), event("ended", 3.0, step=None))
     (only,) = account([odd], None)
     assert (only.from_step, only.saved_step, only.reached_step) == (None, None, None)
+
+
+class TestWhatNobodySaw:
+    def known(self, *events: Event, launched: bool = True, last_good: int | None = 10) -> bool:
+        one = record(1, *events)
+        if not launched:
+            one = Record(1, 0.0, "", False, list(events))
+        return account([one], last_good)[0].is_loss_known
+
+    def test_a_program_without_a_launcher_that_vanished_may_have_lost_more_than_its_journal_says(self) -> None:
+        events = (started(1.0), event("committed", 5.0, step=10))
+        assert not self.known(*events, launched=False)
+        (only,) = account([Record(1, 0.0, "", False, list(events))], 5)
+        assert (only.lost_steps, only.is_loss_known) == (5, False)
+
+    def test_a_program_that_wrote_its_end_down_is_known(self) -> None:
+        for end in ("exception", "stopping", "left", "finished"):
+            assert self.known(started(1.0), event(end, 6.0, step=12), launched=False)
+        assert not self.known(started(1.0), event("stopping", 6.0, cause="SIGTERM"))
+
+    def test_a_heartbeat_is_known_and_a_command_without_one_is_not(self) -> None:
+        assert self.known(started(1.0), ended(6.0, 12))
+        assert not self.known(ended(6.0, None))
+
+    def test_who_finished_was_refused_or_never_began_lost_nothing(self) -> None:
+        assert self.known(ended(6.0, None, "finished"))
+        assert self.known(ended(6.0, None, "refused"))
+        assert self.known(launched=False)

@@ -11,6 +11,11 @@ import msgspec
 import pytest
 
 from lastgood.cli.answers import StatusAnswer
+from lastgood.core.accounting import account
+from lastgood.core.outcome import Outcome
+from lastgood.launch.history import ending_of, read_records
+from lastgood.store.attempts import Journal
+from lastgood.store.jobdir import JobDirectory
 
 from .conftest import Launcher, wait_for
 from .programs import CHECKPOINTING, LOOP
@@ -113,6 +118,52 @@ def test_a_job_that_ctrl_c_stopped_is_to_be_run_again(launcher: Launcher, loop: 
     code, told = answer(launcher.job)
     assert (code, told.state) == (75, "stopped, unfinished")
     assert told.why.startswith("cancelled: SIGINT")
+
+
+def test_a_program_that_vanished_without_a_launcher_may_have_lost_steps_that_nobody_saw(
+    launcher: Launcher, script
+) -> None:
+    loop = script("alone.py", LOOP.replace('os.environ["LASTGOOD_ATTEMPT"] == attempt', "True"))
+    environment = {**os.environ, "LASTGOOD_JOB": str(launcher.job)}
+    alone = subprocess.run([sys.executable, loop, "30", "1:13:kill"], env=environment, timeout=60, check=False)
+    assert alone.returncode == -signal.SIGKILL
+    _, told = answer(launcher.job)
+    assert (told.attempts[0].lost_steps, told.attempts[0].is_loss_known) == (0, False)
+    text = check_text(status(launcher.job))
+    assert "lost       unknown how much by attempt 1 (?), whose last step nobody saw" in text
+    assert "nothing" not in text
+
+
+def test_a_long_outcome_takes_two_lines_and_is_whole_in_json(launcher: Launcher) -> None:
+    what = "it went wrong in many words, " * 5 + "and that is all"
+    assert launcher.run(sys.executable, "-c", f"raise RuntimeError('{what}')").code == 1
+    _, told = answer(launcher.job)
+    assert told.attempts[0].reason == f"exit code 1: RuntimeError: {what}"
+    rows = check_text(status(launcher.job)).split("OUTCOME")[1].splitlines()[1:]
+    assert len(rows) == 2
+    assert rows[-1].endswith("...")
+
+
+def test_what_was_raised_about_communication_is_no_error_of_the_program_without_a_launcher_either(
+    job: JobDirectory,
+) -> None:
+    journal = Journal(job, 1)
+    journal.write("started", how="fresh", step=0)
+    text = "[/__w/pytorch/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:547] Connection closed by peer"
+    journal.write("exception", type="RuntimeError", text=text, step=3, rank=1)
+    journal.close()
+    (record,) = read_records(job)
+    alone = msgspec.structs.replace(record, launch="")
+    assert ending_of(account([alone], None)[0], alone).outcome is Outcome.COMMUNICATION
+
+
+def test_a_usage_error_of_ours_is_told_as_one(launcher: Launcher, loop: Path) -> None:
+    assert launcher.run(sys.executable, loop, 20).code == 0
+    (launcher.job / "finished.json").unlink()
+    assert launcher.run(sys.executable, loop, 10).code == 2
+    code, told = answer(launcher.job)
+    assert (code, told.state) == (1, "given up")
+    assert "steps(10) would go backwards" in check_text(status(launcher.job))
 
 
 def test_a_job_that_was_given_up_says_why(launcher: Launcher, loop: Path) -> None:

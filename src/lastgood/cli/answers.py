@@ -141,8 +141,9 @@ class StatusAttempt(_Answer):
     reached_step: Annotated[int | None, _says("last step that it is known to have finished")]
     saved_step: Annotated[int | None, _says("newest step that it committed")]
     steps_done: Annotated[int | None, _says("reached_step - from_step")]
-    lost_steps: Annotated[int, _says("steps that were or will be done again")]
+    lost_steps: Annotated[int, _says("steps that were or will be done again, as far as is known")]
     lost_s: Annotated[float, _says("seconds spent on them")]
+    is_loss_known: Annotated[bool, _says("false: more may be lost, nothing tells which step it had reached at its end")]
     is_inner: Annotated[bool, _says("restarted inside the attempt before it, by torchrun for example")]
 
 
@@ -182,8 +183,8 @@ class StatusAnswer(_Answer):
     live: Annotated[StatusLive | None, _says("from the heartbeats, on the machine where it runs")]
     last_good: Annotated[StatusLastGood | None, _says("what the next attempt would resume from")]
     attempts: Annotated[list[StatusAttempt], _says("oldest first")]
-    lost_steps: Annotated[int, _says("by all attempts")]
-    lost_s: Annotated[float, _says("by all attempts")]
+    lost_steps: Annotated[int, _says("by all attempts, as far as is known")]
+    lost_s: Annotated[float, _says("by all attempts, as far as is known")]
     restarts_left: Annotated[int | None, _says("failures that would still be restarted; null if no launcher said")]
 
 

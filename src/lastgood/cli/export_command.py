@@ -59,16 +59,16 @@ Every byte is checked while it is read. A directory is never replaced.
 
 def execute(parsed: argparse.Namespace) -> int:
     from lastgood.cli import output
+    from lastgood.cli.jobs import open_named
     from lastgood.core.errors import DamagedError
     from lastgood.store import durable
     from lastgood.store.export import select
-    from lastgood.store.jobdir import open_job
     from lastgood.store.reader import open_checkpoint
     from lastgood.store.survey import find, survey
 
     path = Path(parsed.to).absolute()
     chosen_format = _format(parsed.format, path)
-    job = open_job(parsed.job)
+    job = open_named(parsed.job)
     chosen = find(job, survey(job), parsed.checkpoint)
     _refuse_taken(path, chosen_format, parsed.overwrite)
     if chosen_format in ("torch", "dcp"):

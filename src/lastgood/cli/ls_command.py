@@ -26,10 +26,10 @@ did not make are not listed.
 def execute(parsed: argparse.Namespace) -> int:
     from lastgood.cli import output
     from lastgood.cli.answers import LsAnswer
-    from lastgood.store.jobdir import open_job
+    from lastgood.cli.jobs import open_named
     from lastgood.store.survey import last_good, survey
 
-    job = open_job(parsed.job)
+    job = open_named(parsed.job)
     surveyed = survey(job)
     newest = last_good(surveyed)
     now = time.time()

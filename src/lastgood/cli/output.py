@@ -86,9 +86,15 @@ def shorten(text: str, width: int) -> str:
     return text if len(text) <= width else text[: max(0, width - 3)] + "..."
 
 
-def table(headings: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
+def table(
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    right: Sequence[int] = (),
+    *,
+    most_lines: int | None = None,
+) -> str:
     """Rows under headings within 80 columns: the last column takes what is left and wraps, its own line
-    breaks are kept. `right` names the columns that are aligned to the right.
+    breaks are kept; it is cut to `most_lines`. `right` names the columns that are aligned to the right.
 
     >>> print(table(["N", "WHAT"], [["1", "one"], ["10", "ten"]], right=[0]))
      N  WHAT
@@ -103,10 +109,17 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], right: Sequenc
         padded = [
             cell.rjust(w) if i in right else cell.ljust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
         ]
-        first, *others = wrap(last, max(20, WIDTH - indent))
+        width = max(20, WIDTH - indent)
+        first, *others = _cut(wrap(last, width), most_lines, width)
         lines.append((" " * _GAP).join([*padded, first]).rstrip())
         lines += [(" " * indent + other).rstrip() for other in others]
     return "\n".join(lines)
+
+
+def _cut(lines: list[str], most_lines: int | None, width: int) -> list[str]:
+    if most_lines is None or len(lines) <= most_lines:
+        return lines
+    return [*lines[: most_lines - 1], lines[most_lines - 1][: width - 3] + "..."]
 
 
 def wrap(text: str, width: int = WIDTH, indent: str = "") -> list[str]:

@@ -23,16 +23,16 @@ job's own retention until it is released.
 def execute(parsed: argparse.Namespace) -> int:
     from lastgood.cli import output
     from lastgood.cli.answers import PinAnswer
+    from lastgood.cli.jobs import open_named
     from lastgood.core import layout
     from lastgood.core.errors import UsageError
     from lastgood.store import durable
     from lastgood.store.catalogue import clear_mark, set_mark
-    from lastgood.store.jobdir import open_job
     from lastgood.store.survey import State, find, survey
 
     if parsed.release and parsed.reason:
         raise UsageError("--release and --reason contradict each other", remedy="give one of them")
-    job = open_job(parsed.job)
+    job = open_named(parsed.job)
     chosen = find(job, survey(job), parsed.checkpoint)
     with durable.explained("write the mark into", job.checkpoints / chosen.name, safe="the checkpoint was not touched"):
         if parsed.release:

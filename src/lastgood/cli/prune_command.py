@@ -36,12 +36,15 @@ too. Refuses while a launcher runs the job, which prunes by itself (exit code 86
 
 def execute(parsed: argparse.Namespace) -> int:
     from lastgood.cli import output
+    from lastgood.cli.jobs import open_named
+    from lastgood.core.errors import UsageError
     from lastgood.core.retention import Keep
-    from lastgood.store.jobdir import open_job
     from lastgood.store.lock import lock_job
 
+    if (parsed.keep_best is None) != (parsed.metric is None):
+        raise UsageError("--keep-best needs --metric NAME, and the other way round", safe="nothing was deleted")
     keep = Keep(parsed.keep_last, parsed.keep_best or 0, parsed.metric, parsed.mode, parsed.keep_every)
-    job = open_job(parsed.job)
+    job = open_named(parsed.job)
     with ExitStack() as stack:
         lock = None if parsed.dry_run else stack.enter_context(lock_job(job))
         answer = _prune(job, keep, lock)

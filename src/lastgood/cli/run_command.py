@@ -29,7 +29,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--fresh", action="store_true", help="begin anew; older checkpoints stay, and are not used any more")
     restarts = parser.add_mutually_exclusive_group()
     restarts.add_argument(
-        "--max-restarts", type=int, metavar="N", default=100, help="failures to restart after, in all (default: 100)"
+        "--max-restarts",
+        type=int,
+        metavar="N",
+        default=100,
+        help="give up after this many restarts, counted over all launches since the last new start (default: 100)",
     )
     restarts.add_argument("--no-restart", action="store_true", help="run one attempt only")
     add(
@@ -47,8 +51,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(
         "--hang-timeout",
         metavar="DURATION|off",
-        help="how long every phase of a rank may be silent (default: ten times its longest step, at least 5min; "
-        "30min until the first step); for a command without heartbeats: how long its output may be silent (default: off)",
+        help="end the attempt when a rank shows no sign of progress for this long (default: ten times its longest "
+        "step, at least 5min; 30min until the first step); for a command without heartbeats: when its output is "
+        "silent for this long (default: off)",
     )
     add(
         "--restart-on",

@@ -31,13 +31,13 @@ The headers of the data files are read and checked, the arrays themselves are no
 def execute(parsed: argparse.Namespace) -> int:
     from lastgood.cli import output
     from lastgood.cli.answers import ShowAnswer, ShownArray
+    from lastgood.cli.jobs import open_named
     from lastgood.store import durable
-    from lastgood.store.jobdir import open_job
     from lastgood.store.rank_state import rank_state
     from lastgood.store.reader import open_checkpoint
     from lastgood.store.survey import find, survey
 
-    job = open_job(parsed.job)
+    job = open_named(parsed.job)
     chosen = find(job, survey(job), parsed.checkpoint)
     with durable.explained("read the checkpoint", job.checkpoints / chosen.name):
         checkpoint = open_checkpoint(job, chosen.name)

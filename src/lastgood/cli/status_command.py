@@ -24,16 +24,17 @@ example:
   lastgood status runs/exp1
 
 The exit code answers: 0 running or finished; 75 neither (run it again); 1 given up, or refused;
-66 no job there. LOST counts the steps that had to be done again, and the time spent on them.
+66 no job there. LOST counts the steps that had to be done again, and the time spent on
+them; "?" where nobody saw the last step. OUTCOME is cut to two lines; --json has all of it.
 """
 
 
 def execute(parsed: argparse.Namespace) -> int:
     from lastgood.cli import output
+    from lastgood.cli.jobs import open_named
     from lastgood.launch.standing import State, standing_of
-    from lastgood.store.jobdir import open_job
 
-    standing = standing_of(open_job(parsed.job))
+    standing = standing_of(open_named(parsed.job))
     answer = _answer(standing, time.time())
     if parsed.json:
         output.put_json(answer)
@@ -74,6 +75,7 @@ def _answer(standing: "Standing", now: float) -> "StatusAnswer":
                 steps_done=a.steps_done,
                 lost_steps=a.lost_steps,
                 lost_s=a.lost_s,
+                is_loss_known=a.is_loss_known,
                 is_inner=a.is_inner,
             )
             for a in standing.attempts
@@ -91,7 +93,7 @@ def _text(answer: "StatusAnswer", *, is_all: bool) -> str:
     facts += _live_facts(answer)
     facts.append(("last good", _last_good(answer)))
     if answer.attempts:
-        facts.append(("lost", _lost(answer.lost_steps, answer.lost_s) or "nothing"))
+        facts.append(("lost", _lost_in_all(answer)))
     if answer.restarts_left is not None:
         facts.append(("restarts", f"{answer.restarts_left} left"))
     lines = []
@@ -150,12 +152,14 @@ def _table(attempts: "list[StatusAttempt]") -> str:
             "-" if a.ended is None else duration(max(a.ended - a.began, 0.0)),
             _number(a.from_step),
             _number(a.reached_step),
-            _lost(a.lost_steps, a.lost_s) or "-",
+            _lost_by(a),
             _outcome(a),
         )
         for a in attempts
     ]
-    return output.table(["#", "BEGAN (UTC)", "TOOK", "FROM", "TO", "LOST", "OUTCOME"], rows, right=[0, 2, 3, 4])
+    return output.table(
+        ["#", "BEGAN (UTC)", "TOOK", "FROM", "TO", "LOST", "OUTCOME"], rows, right=[0, 2, 3, 4], most_lines=2
+    )
 
 
 def _outcome(a: "StatusAttempt") -> str:
@@ -166,10 +170,25 @@ def _outcome(a: "StatusAttempt") -> str:
     return f"{a.outcome}: {a.reason}"
 
 
-def _lost(steps: int, seconds: float) -> str:
+def _lost_by(a: "StatusAttempt") -> str:
+    if a.is_loss_known:
+        return _lost(a.lost_steps, a.lost_s) or "-"
+    return _lost(a.lost_steps, a.lost_s, more="+") or "?"
+
+
+def _lost_in_all(answer: "StatusAnswer") -> str:
+    unseen = [str(a.attempt) for a in answer.attempts if not a.is_loss_known]
+    known = _lost(answer.lost_steps, answer.lost_s)
+    if not unseen:
+        return known or "nothing"
+    which = f"attempt {unseen[0]}" if len(unseen) == 1 else f"{len(unseen)} attempts"
+    return f"{known + ', and more: ' if known else ''}unknown how much by {which} (?), whose last step nobody saw"
+
+
+def _lost(steps: int, seconds: float, more: str = "") -> str:
     from lastgood.core.units import duration
 
-    return f"{steps} steps, {duration(seconds)}" if steps else ""
+    return f"{steps}{more} steps, {duration(seconds)}" if steps else ""
 
 
 def _number(step: int | None) -> str:

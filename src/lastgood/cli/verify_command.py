@@ -39,11 +39,11 @@ Only reads, except for --clear-rejected. May be used while the job runs.
 def execute(parsed: argparse.Namespace) -> int:
     from lastgood.cli import output
     from lastgood.cli.answers import VerifyAnswer
+    from lastgood.cli.jobs import open_named
     from lastgood.core.errors import NoSuchJobError
-    from lastgood.store.jobdir import open_job
     from lastgood.store.survey import State, find, survey
 
-    job = open_job(parsed.job)
+    job = open_named(parsed.job)
     surveyed = survey(job)
     if parsed.checkpoints:
         chosen = list({s.name: s for s in (find(job, surveyed, wanted) for wanted in parsed.checkpoints)}.values())

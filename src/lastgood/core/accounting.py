@@ -1,7 +1,8 @@
 """What each attempt of a job did and lost, from the journals alone. Pure.
 
 steps done   = step reached - step it began after
-steps lost   = step reached - step that the next attempt began after (none if that is higher)
+steps lost   = step reached - step that the next attempt began after (none if that is higher); at least that,
+               where nobody saw which step the attempt had reached when it ended
 seconds lost = time from the commit of that step, or from the start of the attempt if it was
                committed before, to the end of the attempt
 """
@@ -9,6 +10,7 @@ seconds lost = time from the commit of that step, or from the start of the attem
 import msgspec
 
 from lastgood.core.events import Event
+from lastgood.core.outcome import Outcome
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -56,6 +58,8 @@ class Account(msgspec.Struct, frozen=True):
     """Newest step that it committed."""
     lost_steps: int
     lost_s: float
+    is_loss_known: bool
+    """False if more may be lost, because nothing tells which step it had reached at its end."""
     is_inner: bool
     """It was started by a restart inside the attempt before it (torchrun restarting its workers)."""
 
@@ -185,8 +189,22 @@ def _account(
         saved_step=max((step for step, _ in saved), default=None),
         lost_steps=lost_steps,
         lost_s=lost_s,
+        is_loss_known=ended_at is None or outcome in _WITHOUT_LOSS or _is_end_seen(record),
         is_inner=is_inner,
     )
+
+
+_WITHOUT_LOSS = (Outcome.FINISHED.value, Outcome.REFUSED.value)
+_LAST_WORDS = ("ended", "exception", "stopping", "left", "finished")
+"""What is written at the end of an attempt, with the step if that is known."""
+
+
+def _is_end_seen(record: Record) -> bool:
+    """True if the journal tells the step that an attempt had reached at its end, or that it never began one."""
+    if not record.is_launched and record.first("started") is None:
+        # The program writes down that it has started before its first step.
+        return True
+    return any(event.kind in _LAST_WORDS and _step(event) is not None for event in record.events)
 
 
 def _resumed_at(following: list[Record]) -> int | None:
