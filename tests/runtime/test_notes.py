@@ -19,11 +19,11 @@ def steps(run: lastgood.Run, total: int, body) -> None:
 
 def test_a_loop_that_rebinds_its_array_is_told_so_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     w = np.zeros(4)
-    with lastgood.Run({"w": w}, job=tmp_path / "job", every=2) as run:
-        for _ in run.steps(10):
+    with lastgood.Run({"w": w}, job=tmp_path / "job", every=10) as run:
+        for _ in run.steps(60):
             w = w + 1
     said = capsys.readouterr().err
-    assert said.count("nothing in the state has changed from step 2 to step 4") == 1
+    assert said.count("nothing in the state has changed from step 10 to step 30") == 1
     assert said.count("has changed") == 1
     assert "`w += ...`" in said
 
@@ -33,13 +33,28 @@ def test_a_loop_that_changes_its_array_in_place_hears_nothing(
 ) -> None:
     w = np.zeros(4)
     with lastgood.Run({"w": w}, job=tmp_path / "job", every=2) as run:
-        steps(run, 10, lambda step: np.add(w, 1, out=w))
+        steps(run, 60, lambda step: np.add(w, 1, out=w))
     assert "note:" not in capsys.readouterr().err
 
 
 def test_plain_values_that_change_are_a_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with lastgood.Run({"w": np.zeros(4)}, job=tmp_path / "job", every=2) as run:
-        steps(run, 10, lambda step: run.values.update(count=step))
+        steps(run, 60, lambda step: run.values.update(count=step))
+    assert "note:" not in capsys.readouterr().err
+
+
+def test_a_state_that_stands_still_for_a_few_steps_only_is_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    w = np.zeros(4)
+    with lastgood.Run({"w": w}, job=tmp_path / "job", every=1) as run:
+        steps(run, 40, lambda step: np.add(w, step % 8 == 0, out=w))
+    assert "note:" not in capsys.readouterr().err
+
+
+def test_a_run_that_holds_nothing_is_left_in_peace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with lastgood.Run({}, job=tmp_path / "job", every=1) as run:
+        steps(run, 40, lambda step: None)
     assert "note:" not in capsys.readouterr().err
 
 
