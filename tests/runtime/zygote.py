@@ -155,7 +155,12 @@ def _live(request: dict[str, Any]) -> None:
     os.dup2(devnull, 0)
     os.environ.update(request["environment"])
     module, _, name = request["program"].partition(":")
-    os._exit(_code_of(getattr(importlib.import_module(module), name), request["arguments"]))
+    code = 1
+    try:
+        code = _code_of(getattr(importlib.import_module(module), name), request["arguments"])
+    finally:
+        # Whatever happens: a child must never go on as a second zygote.
+        os._exit(code)
 
 
 def _code_of(program: Any, arguments: dict[str, Any]) -> int:
