@@ -177,7 +177,11 @@ def exit_code_table() -> list[tuple[int, str, str]]:
             "progress is saved; the scheduler should run the job again",
         ),
         (EXIT_INTERRUPTED, "interrupted", "stopped by Ctrl-C; progress is saved where there was time"),
-        (EXIT_OUTPUT_CUT_OFF, "output cut off", "the answer is no failure, but its reader left before all of it was printed"),
+        (
+            EXIT_OUTPUT_CUT_OFF,
+            "output cut off",
+            "the answer is no failure, but its reader left before all of it was printed",
+        ),
     ]
     rows += [(c.exit_code, c.__name__, c.meaning) for c in LastgoodError.__subclasses__()]
     return sorted(rows)
