@@ -48,7 +48,8 @@ def test_an_example_that_is_killed_ends_like_one_that_is_not(name: str, tmp_path
         launcher.kill()
     assert start(calm, command).wait(timeout=LIMIT_S) == 0, log_of(calm)
 
-    assert "killed (" in log_of(killed)
+    # torchrun may notice first the rank that lost its peer, and reports that one as the cause.
+    assert re.search(r"(killed|communication timeout) \(", log_of(killed)), log_of(killed)
     assert re.search(r"resumed from step [1-9]", log_of(killed)), log_of(killed)
     for rank in range(ranks):
         assert lastgood.read_log(killed, rank) == lastgood.read_log(calm, rank) != {}
