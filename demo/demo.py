@@ -27,7 +27,7 @@ LASTGOOD = [sys.executable, "-m", "lastgood"]
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--epochs", type=int, default=120, help="length of the training (default: 120)")
+    parser.add_argument("--epochs", type=int, default=300, help="length of the training (default: 300)")
     epochs = parser.parse_args().epochs
     work = Path(tempfile.mkdtemp(prefix="lastgood-demo-"))
     os.environ["LASTGOOD_STATE_DIR"] = str(work / "state")
@@ -73,14 +73,14 @@ def strike(victim: psutil.Process, number: signal.Signals) -> int:
 
 
 def wait_for_training(job: Path, launcher: subprocess.Popen[bytes], attempt: int) -> psutil.Process | None:
-    """The training process of an attempt, at a moment between 0.3 and 1.8 seconds after its first save.
+    """The training process of an attempt, at a moment between 0.1 and 1.1 seconds after its first save.
 
     None if the job was over before that moment.
     """
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and launcher.poll() is None:
         if has_saved(job, attempt):
-            time.sleep(0.3 + 1.5 * secrets.randbelow(1000) / 1000)
+            time.sleep(0.1 + secrets.randbelow(1000) / 1000)
             children = psutil.Process(launcher.pid).children() if launcher.poll() is None else []
             return children[0] if children else None
         time.sleep(0.02)
