@@ -41,9 +41,9 @@ mttis = st.floats(60, 1e7)
         (SaveCost(0.1, 60), Limits(max_write_share=0.5), Bound.OPTIMUM, 131.4, "stall"),
         (SaveCost(0.1, 300), Limits(max_write_share=1), Bound.WRITE_SHARE, 299.9, "may take 100 %"),
         (SaveCost(0.1, 10, 10**12), Limits(max_bytes_per_s=1e9), Bound.BANDWIDTH, 999.9, "1 TB a save at 1 GB/s"),
-        (SaveCost(0.001, 0.001), Limits(least_s=60), Bound.LEAST, 60, "at least 60 s"),
+        (SaveCost(0.001, 0.001), Limits(least_s=60), Bound.LEAST, 60, "more often would gain nothing"),
         (SaveCost(600, 600), Limits(most_s=3600), Bound.WRITE_SHARE, 5400, "write of 10 min"),
-        (SaveCost(100, 100), Limits(most_s=3600), Bound.MOST, 3600, "at most 1 h"),
+        (SaveCost(100, 100), Limits(most_s=3600), Bound.MOST, 3600, "more rarely would risk too much"),
     ],
 )
 def test_the_answer_names_what_was_binding(save, limits, bound, interval, words):

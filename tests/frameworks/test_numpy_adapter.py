@@ -370,7 +370,7 @@ def test_an_array_that_the_loop_rebinds_is_saved_as_it_was_and_a_note_says_so(
 ) -> None:
     weights = np.zeros(3)
     with lastgood.Run({"weights": weights}, job=tmp_path / "job", every=1) as run:
-        for _ in run.steps(3):
+        for _ in run.steps(25):
             weights = weights + 1
     here = np.full(3, 9.0)
     said = capsys.readouterr().err

@@ -94,10 +94,10 @@ def choose_interval(save: SaveCost, mtti_s: float, limits: Limits | None = None)
     optimum_s = exact_interval_s(save.stall_s, mtti_s)
     found = (optimum_s, Bound.OPTIMUM, f"least loss at a stall of {duration(save.stall_s)} a save")
     if limits.most_s < optimum_s:
-        found = (limits.most_s, Bound.MOST, f"at most {duration(limits.most_s)}")
+        found = (limits.most_s, Bound.MOST, "more rarely would risk too much")
     share = f"a write of {duration(save.write_s)} may take {_percent(limits.max_write_share)}"
     floors = [
-        (limits.least_s, Bound.LEAST, f"at least {duration(limits.least_s)}"),
+        (limits.least_s, Bound.LEAST, "more often would gain nothing"),
         (save.write_s / limits.max_write_share - save.stall_s, Bound.WRITE_SHARE, f"{share} of the time"),
     ]
     if limits.max_bytes_per_s is not None:

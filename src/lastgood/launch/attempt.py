@@ -35,7 +35,7 @@ _TURN_S = 0.5
 
 _STATUS_EVERY_S = 60.0
 _NOTE_EVERY_S = 15.0
-_STACKS_S = 2.0
+_STACKS_S = 5.0
 """Time for ranks to write their stacks before a hung job is ended."""
 
 _UNKILLABLE_S = 20.0
