@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 import lastgood
+from frameworks.boxes import Box, stored
+from frameworks.conftest import Save
 from lastgood.core.errors import LastgoodError, StateMismatchError, UnstorableError, UsageError
 from lastgood.store.catalogue import list_checkpoints
 from lastgood.store.jobdir import open_job
@@ -14,43 +16,6 @@ from lastgood.store.reader import open_checkpoint
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
-
-Save = Callable[..., None]
-
-
-@pytest.fixture
-def save(tmp_path: Path) -> Save:
-    """`save(state)`: commits it as the state of step 1."""
-
-    def commit(state: dict[str, Any]) -> None:
-        with lastgood.Run(state, job=tmp_path / "job", fresh=True) as run:
-            list(run.steps(1))
-
-    return commit
-
-
-@pytest.fixture
-def load(tmp_path: Path) -> Save:
-    """`load(state)`: restores what was saved into these objects."""
-
-    def restore(state: dict[str, Any]) -> None:
-        with lastgood.Run(state, job=tmp_path / "job") as run:
-            assert run.step == 1
-
-    return restore
-
-
-class Box:
-    """Gives out and takes whatever it holds."""
-
-    def __init__(self, content: Any = None) -> None:
-        self.content = content
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"content": self.content}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.content = state["content"]
 
 
 def bits(tensor: Any) -> bytes:
@@ -61,13 +26,6 @@ def bits(tensor: Any) -> bytes:
 def assert_same(a: Any, b: Any) -> None:
     assert (a.dtype, a.shape) == (b.dtype, b.shape)
     assert bits(a) == bits(b)
-
-
-def stored(path: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
-    job = open_job(path)
-    arrays = open_checkpoint(job, list_checkpoints(job)[0].name).arrays(0)
-    specs = {name: (placed.spec.dtype, placed.spec.shape) for name, placed in arrays.items()}
-    return {name: spec for name, spec in specs.items() if not name.startswith("lastgood.")}
 
 
 DTYPES = [
