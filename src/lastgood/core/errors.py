@@ -12,14 +12,13 @@
     ├── ConfigChangedError              78   other hyperparameters than the checkpoint's
     ├── StartRefusedError               80   a checkpoint was expected and none can be used
     ├── FencedError                     81   a newer attempt of this job exists
-    ├── NoProgressError                 82   two attempts in a row without a newer checkpoint
-    ├── RestartLimitError               83   restarted as often as allowed
-    ├── OutOfMemoryTwiceError           84   out of memory at the same place twice
     ├── UnprotectedError                85   no checkpoint younger than the promised limit
     ├── JobBusyError                    86   another launcher holds this job
     ├── RankTimeoutError                87   a rank did not answer in time
     ├── CommandNotFoundError           127   as a shell says it
     └── CommandNotExecutableError      126   as a shell says it
+
+The launcher's verdicts are no errors: 82 to 84 say why it does not try again.
 
 Codes 64 to 78 follow BSD's sysexits.h where it has the meaning; 80 to 89 are ours. 75 (EX_TEMPFAIL)
 is no error: it says "progress is saved, run me again", and is the only code that a scheduler should
@@ -29,6 +28,9 @@ Ctrl-C and 128 + n after signal n are what every shell does.
 
 EXIT_FINISHED = 0
 EXIT_SAVED_RUN_AGAIN = 75
+EXIT_NO_PROGRESS = 82
+EXIT_RESTART_LIMIT = 83
+EXIT_OUT_OF_MEMORY_TWICE = 84
 EXIT_INTERRUPTED = 130
 EXIT_OUTPUT_CUT_OFF = 141
 """As a shell shows a program that SIGPIPE ended."""
@@ -121,21 +123,6 @@ class FencedError(LastgoodError):
     meaning = "a newer attempt of this job exists; this one stopped without touching it"
 
 
-class NoProgressError(LastgoodError):
-    exit_code = 82
-    meaning = "two attempts in a row ended without a newer checkpoint; not tried again"
-
-
-class RestartLimitError(LastgoodError):
-    exit_code = 83
-    meaning = "restarted as often as allowed; not tried again"
-
-
-class OutOfMemoryTwiceError(LastgoodError):
-    exit_code = 84
-    meaning = "out of memory twice at the same place; not tried again"
-
-
 class UnprotectedError(LastgoodError):
     """Saves have failed for so long that carrying on would risk more than was allowed."""
 
@@ -176,6 +163,9 @@ def exit_code_table() -> list[tuple[int, str, str]]:
             "saved, run again",
             "progress is saved; the scheduler should run the job again",
         ),
+        (EXIT_NO_PROGRESS, "no progress", "attempts in a row ended without a newer checkpoint; not tried again"),
+        (EXIT_RESTART_LIMIT, "restart limit", "restarted as often as allowed; not tried again"),
+        (EXIT_OUT_OF_MEMORY_TWICE, "out of memory twice", "out of memory twice at the same place; not tried again"),
         (EXIT_INTERRUPTED, "interrupted", "stopped by Ctrl-C; progress is saved where there was time"),
         (
             EXIT_OUTPUT_CUT_OFF,

@@ -109,10 +109,10 @@ def decide_restart(past: list[Past], policy: Policy) -> Decision:
         return Decision(
             Action.GIVE_UP,
             f"out of memory twice at {_place(now)}: it would happen again",
-            errors.OutOfMemoryTwiceError.exit_code,
+            errors.EXIT_OUT_OF_MEMORY_TWICE,
         )
     if problem := _no_progress(past, policy):
-        return Decision(Action.GIVE_UP, problem, errors.NoProgressError.exit_code)
+        return Decision(Action.GIVE_UP, problem, errors.EXIT_NO_PROGRESS)
     if now.was_stop_asked or (policy.max_restarts == 0 and outcome in _SCHEDULERS):
         return Decision(Action.HAND_BACK, f"{outcome.value}: {now.ending.reason}", errors.EXIT_SAVED_RUN_AGAIN)
     if policy.max_restarts == 0:
@@ -123,7 +123,7 @@ def decide_restart(past: list[Past], policy: Policy) -> Decision:
         return Decision(
             Action.GIVE_UP,
             f"failed {failures} times; the limit is {policy.max_restarts} restarts",
-            errors.RestartLimitError.exit_code,
+            errors.EXIT_RESTART_LIMIT,
         )
     return Decision(Action.RESTART, f"{outcome.value}: {now.ending.reason}", delay_s=_delay_s(past, policy))
 

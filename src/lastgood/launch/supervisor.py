@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from lastgood.core.errors import EXIT_INTERRUPTED, EXIT_SAVED_RUN_AGAIN, LastgoodError, NoProgressError
+from lastgood.core.errors import EXIT_INTERRUPTED, EXIT_NO_PROGRESS, EXIT_SAVED_RUN_AGAIN, LastgoodError
 from lastgood.core.hang import HangPolicy
 from lastgood.core.layout import Env
 from lastgood.core.outcome import Outcome, classify
@@ -163,7 +163,7 @@ class Supervisor:
 
     def _decide(self) -> Decision:
         decision = decide_restart(self._past, self._settings.policy)
-        if decision.exit_code == NoProgressError.exit_code and (hint := self._application.explain_no_progress()):
+        if decision.exit_code == EXIT_NO_PROGRESS and (hint := self._application.explain_no_progress()):
             return msgspec.structs.replace(decision, reason=f"{decision.reason}; {hint}")
         return decision
 
