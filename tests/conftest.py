@@ -1,4 +1,5 @@
-"""What all tests share: no test touches the user's own state directory, and a way to make checkpoints."""
+"""What all tests share: no test touches the user's own state directory, a way to make checkpoints,
+and the summary of the fault campaigns."""
 
 import struct
 from collections.abc import Callable
@@ -63,3 +64,15 @@ def save_step(job: JobDirectory) -> SaveStep:
         return writer.commit(world_size, **commit)
 
     return save
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """One line that counts what the fault campaigns tried. Here, because with several workers the process that
+    reports loads this file only."""
+    totals: dict[str, int] = {}
+    for report in terminalreporter.getreports("passed"):
+        for name, value in report.user_properties:
+            if name == "kill points":
+                totals[value[1]] = totals.get(value[1], 0) + value[0]
+    if totals:
+        terminalreporter.write_line("campaigns: " + ", ".join(f"{count} {what}" for what, count in totals.items()))

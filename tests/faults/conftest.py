@@ -9,8 +9,6 @@ from faults import states, stepping
 from faults.nursery import Nursery
 from lastgood.store import writer
 
-_PROPERTY = "kill points"
-
 
 @pytest.fixture(scope="session")
 def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
@@ -49,20 +47,10 @@ def log(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def count_points(record_property: object, request: pytest.FixtureRequest) -> object:
-    """`count_points(n, what)`: prints how many points a campaign tried, now and in the last summary."""
+    """`count_points(n, what)`: prints how many points a campaign tried, now and in the last summary (tests/conftest.py)."""
 
     def count(number: int, what: str) -> None:
         print(f"{request.node.name}: {number} {what}")
-        record_property(_PROPERTY, (number, what))  # type: ignore[operator]
+        record_property("kill points", (number, what))  # type: ignore[operator]
 
     return count
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    totals: dict[str, int] = {}
-    for report in terminalreporter.getreports("passed"):
-        for name, value in report.user_properties:
-            if name == _PROPERTY:
-                totals[value[1]] = totals.get(value[1], 0) + value[0]
-    if totals:
-        terminalreporter.write_line("campaigns: " + ", ".join(f"{count} {what}" for what, count in totals.items()))
