@@ -2,7 +2,6 @@
 
 import os
 import sys
-import textwrap
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -124,6 +123,8 @@ def _cut(lines: list[str], most_lines: int | None, width: int) -> list[str]:
 
 def wrap(text: str, width: int = WIDTH, indent: str = "") -> list[str]:
     """Lines of at most `width`; at least one."""
+    import textwrap  # here, because most commands wrap nothing, and `--help` waits for it
+
     lines: list[str] = []
     for line in text.split("\n"):
         lines += textwrap.wrap(plain(line), width, subsequent_indent=indent) or [""]
