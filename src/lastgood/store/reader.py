@@ -1,29 +1,20 @@
 """Reading a checkpoint, verified on the way: every byte that is handed out has passed its checksum."""
 
-import mmap
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import xxhash
 
-from lastgood.core import layout, tensorfile
+from lastgood.core import layout
 from lastgood.core.errors import DamagedError, NoSuchJobError
-from lastgood.core.manifest import DataFile, Manifest, Part, PartRef, check_format, check_manifest, check_part
+from lastgood.core.manifest import Manifest, Part, PartRef, check_format, check_manifest, check_part
 from lastgood.core.sealed import unseal
 from lastgood.core.tensorfile import Placed
 from lastgood.store import durable
+from lastgood.store.content import LentContent, Loan, StoredContent
 from lastgood.store.jobdir import JobDirectory, read_document
-
-READERS = 4
-"""Threads that read blocks of one file: more do not help one device, fewer leave it idle."""
-
-MAX_PROBLEMS = 20
-"""Pieces of damage that a verification names before it stops reading."""
-
-_PIECE_BYTES = 2**20
+from lastgood.store.verified import MAX_PROBLEMS, VerifiedFile
 
 
 class Checkpoint:
@@ -34,6 +25,7 @@ class Checkpoint:
         self.manifest = manifest
         self._parts: dict[int, Part] = {}
         self._data: dict[int, VerifiedFile] = {}
+        self._loans: dict[int, Loan] = {}
 
     @property
     def name(self) -> str:
@@ -53,14 +45,45 @@ class Checkpoint:
         """The bytes of some arrays in the file of `rank`. They stay valid as long as they are referenced."""
         return self._file(rank).read(names)
 
-    def _file(self, rank: int) -> "VerifiedFile":
+    def lend(self, rank: int, fd: int, on_release: Callable[[], None] | None = None) -> None:
+        """From now on read the data of `rank` from this descriptor's memory, which holds the file's content from its
+        first byte (and may be longer). The descriptor belongs to the checkpoint.
+
+        The memory must not change before `on_release` is called, which happens when `unlend` was called or the
+        checkpoint is gone, and with it every view that was handed out; see `Loan`. Raises OSError if the
+        memory cannot be mapped.
+        """
+        self._loans[rank] = Loan(fd, on_release)
+        self._data.pop(rank, None)
+
+    def unlend(self, rank: int) -> None:
+        """Read the data of `rank` from storage again. Views that were handed out stay valid."""
+        if self._loans.pop(rank, None) is not None:
+            self._data.pop(rank, None)
+
+    @property
+    def lent(self) -> frozenset[int]:
+        """The ranks whose data is read from memory."""
+        return frozenset(self._loans)
+
+    def _file(self, rank: int) -> VerifiedFile:
         if rank not in self._data:
-            self._data[rank] = VerifiedFile(self.directory / layout.data_file(rank), self.part(rank).data)
+            expected = self.part(rank).data
+            if (loan := self._loans.get(rank)) is None:
+                self._data[rank] = self._stored(rank)
+            else:
+                name = f"{self.name}/{layout.data_file(rank)}"
+                self._data[rank] = VerifiedFile(LentContent(loan, name, expected.bytes), expected)
         return self._data[rank]
 
+    def _stored(self, rank: int) -> VerifiedFile:
+        expected = self.part(rank).data
+        with _damage_if_missing(f"{self.name}/{layout.data_file(rank)}"):
+            return VerifiedFile(StoredContent(self.directory / layout.data_file(rank), expected.bytes), expected)
+
     def verify(self) -> list[str]:
-        """Read everything; one line for each problem (the first MAX_PROBLEMS or a few more), none for a
-        whole checkpoint.
+        """Read everything that is stored, whatever is lent; one line for each problem (the first MAX_PROBLEMS or a
+        few more), none for a whole checkpoint.
 
         What cannot be read is not damaged: OSError is raised if something could not be read and nothing
         that could be is damaged, so that nobody rejects a checkpoint because its storage was away.
@@ -69,13 +92,11 @@ class Checkpoint:
         unread: OSError | None = None
         for rank in range(self.manifest.world_size):
             try:
-                problems += self._file(rank).problems()
+                problems += self._stored(rank).problems()
             except DamagedError as error:
                 problems.append(error.what)
             except OSError as error:
                 unread = unread or error
-            finally:
-                self._data.pop(rank, None)
             if len(problems) >= MAX_PROBLEMS:
                 problems.append(f"{self.name}: not read any further")
                 break
@@ -119,130 +140,6 @@ def _read_part(directory: Path, manifest: Manifest, reference: PartRef) -> Part:
     check_format(part.format, name)
     check_part(part, manifest, reference.rank)
     return part
-
-
-class VerifiedFile:
-    """A data file whose blocks are checked before anything of them is handed out.
-
-    Arrays are read into anonymous memory of the file's size, made when it is first needed; pages that
-    are not read are never touched. Checking alone takes no more memory than a few pieces of blocks.
-    """
-
-    def __init__(self, path: Path, expected: DataFile) -> None:
-        self.name = f"{path.parent.name}/{path.name}"
-        self._expected = expected
-        with _damage_if_missing(self.name):
-            self._fd = durable.open_regular(path)
-        if (size := os.fstat(self._fd).st_size) != expected.bytes:
-            raise DamagedError(f"{self.name} has {size} bytes; {expected.bytes} were written")
-        self._placed: list[Placed] | None = None
-        self._buffer: memoryview | None = None
-        self._verified: set[int] = set()
-
-    def __del__(self) -> None:
-        if (fd := getattr(self, "_fd", -1)) >= 0:
-            os.close(fd)
-
-    def arrays(self) -> list[Placed]:
-        if self._placed is None:
-            size = self._expected.bytes
-            begin = self._read_blocks(self._blocks(0, min(size, 8)))
-            end = tensorfile.header_bytes(begin[:8], size, self.name)
-            if end > len(begin):
-                begin = self._read_blocks(self._blocks(0, end))
-            self._placed = tensorfile.parse(begin[:end], size, self.name)
-        return self._placed
-
-    def read(self, names: Iterable[str]) -> dict[str, memoryview]:
-        placed = {item.spec.name: item for item in self.arrays()}
-        wanted = list(names)
-        missing = [name for name in wanted if name not in placed]
-        if missing:
-            raise DamagedError(f"{self.name} lacks the array {missing[0]!r}")
-        if self._buffer is None:
-            self._buffer = memoryview(mmap.mmap(-1, self._expected.bytes))
-        buffer = self._buffer
-        found = {name: placed[name] for name in wanted}
-        needed = {block for item in found.values() for block in self._blocks(item.begin, item.end)}
-
-        def load(block: int) -> bool:
-            begin, end = self._extent(block)
-            return self._fill(buffer[begin:end], begin) and self._fits(block, xxhash.xxh3_64(buffer[begin:end]))
-
-        for block, good in _parallel(load, sorted(needed - self._verified)):
-            if not good:
-                raise DamagedError(self._complaint(block))
-            self._verified.add(block)
-        return {name: buffer[item.begin : item.end] for name, item in found.items()}
-
-    def problems(self) -> list[str]:
-        """Blocks that fail, the first MAX_PROBLEMS of them, or a header that cannot be read."""
-        found: list[str] = []
-        for block, good in _parallel(self._check, range(-(-self._expected.bytes // self._expected.block_bytes))):
-            if not good:
-                found.append(self._complaint(block))
-                if len(found) == MAX_PROBLEMS:
-                    return found
-        if not found:
-            self.arrays()
-        return found
-
-    def _blocks(self, begin: int, end: int) -> range:
-        size = self._expected.block_bytes
-        return range(begin // size, -(-end // size))
-
-    def _extent(self, block: int) -> tuple[int, int]:
-        begin = block * self._expected.block_bytes
-        return begin, min(begin + self._expected.block_bytes, self._expected.bytes)
-
-    def _complaint(self, block: int) -> str:
-        begin, end = self._extent(block)
-        return f"{self.name}: bytes {begin} to {end} (block {block}) do not match their checksum"
-
-    def _read_blocks(self, blocks: range) -> bytes:
-        pieces = []
-        for block in blocks:
-            begin, end = self._extent(block)
-            piece = bytearray(end - begin)
-            if not self._fill(memoryview(piece), begin) or not self._fits(block, xxhash.xxh3_64(piece)):
-                raise DamagedError(self._complaint(block))
-            pieces.append(piece)
-        return b"".join(pieces)
-
-    def _check(self, block: int) -> bool:
-        begin, end = self._extent(block)
-        digest = xxhash.xxh3_64()
-        piece = memoryview(bytearray(min(end - begin, _PIECE_BYTES)))
-        while begin < end:
-            part = piece[: end - begin]
-            if not self._fill(part, begin):
-                return False
-            digest.update(part)
-            begin += len(part)
-        return self._fits(block, digest)
-
-    def _fill(self, view: memoryview, at: int) -> bool:
-        """Read into all of `view` from that place of the file; False if the file ends before."""
-        while view:
-            count = os.preadv(self._fd, [view], at)
-            if count == 0:
-                return False
-            view, at = view[count:], at + count
-        return True
-
-    def _fits(self, block: int, digest: xxhash.xxh3_64) -> bool:
-        return digest.hexdigest() == self._expected.xxh3[16 * block : 16 * block + 16]
-
-
-def _parallel(load: Callable[[int], bool], blocks: Sequence[int]) -> Iterator[tuple[int, bool]]:
-    if len(blocks) < 2:
-        yield from ((block, load(block)) for block in blocks)
-        return
-    with ThreadPoolExecutor(READERS, thread_name_prefix="lastgood-read") as pool:
-        # In portions, so that giving up early leaves little to wait for.
-        for at in range(0, len(blocks), 4 * READERS):
-            portion = blocks[at : at + 4 * READERS]
-            yield from zip(portion, pool.map(load, portion), strict=True)
 
 
 @contextmanager
