@@ -19,8 +19,7 @@ from contextlib import suppress
 
 import xxhash
 
-WRITERS = 2
-"""Threads that check and write blocks: two keep one device busy, more do not make it faster."""
+from lastgood.store.gentle import FullSpeed, Pacer
 
 DIRECT_FROM_BYTES = 2**20
 """Smaller files are written the ordinary way, by the calling thread."""
@@ -28,18 +27,23 @@ DIRECT_FROM_BYTES = 2**20
 _ALIGNMENT = 4096
 
 
-def write_pieces(fd: int, pieces: Sequence[memoryview], block_bytes: int) -> tuple[int, str]:
+def write_pieces(
+    fd: int, pieces: Sequence[memoryview], block_bytes: int, pacer: Pacer | None = None
+) -> tuple[int, str]:
     """Write the concatenation of `pieces` to an empty file; (its size, the blocks' checksums joined).
 
-    Does not flush. The pieces must not change meanwhile. Raises OSError.
+    Does not flush. The pieces must not change meanwhile. `pacer` makes it gentle. Raises OSError.
     """
+    pacer = pacer or FullSpeed()
     content = _Concatenation(pieces)
     blocks = range(-(-content.size // block_bytes))
     if content.size < DIRECT_FROM_BYTES:
+        pacer.take(content.size)
         digests = [_write_buffered(fd, content, block, block_bytes) for block in blocks]
         return content.size, "".join(digests)
-    writer = _DirectWriter(fd, content, block_bytes)
-    with ThreadPoolExecutor(min(WRITERS, len(blocks)), thread_name_prefix="lastgood-write") as pool:
+    writer = _DirectWriter(fd, content, block_bytes, pacer)
+    threads = min(pacer.threads, len(blocks))
+    with ThreadPoolExecutor(threads, thread_name_prefix="lastgood-write", initializer=pacer.enter) as pool:
         digests = list(pool.map(writer.write, blocks))
     writer.finish()
     return content.size, "".join(digests)
@@ -69,7 +73,8 @@ class _Concatenation:
 
 
 class _DirectWriter:
-    def __init__(self, fd: int, content: _Concatenation, block_bytes: int) -> None:
+    def __init__(self, fd: int, content: _Concatenation, block_bytes: int, pacer: Pacer) -> None:
+        self._pacer = pacer
         self._fd = fd
         self._content = content
         self._block_bytes = block_bytes
@@ -79,6 +84,7 @@ class _DirectWriter:
     def write(self, block: int) -> str:
         begin = block * self._block_bytes
         end = min(begin + self._block_bytes, self._content.size)
+        self._pacer.take(end - begin)
         views = self._content.views(begin, end)
         view = views[0] if len(views) == 1 and _is_aligned(views[0]) else self._gathered(views, end - begin)
         digest = xxhash.xxh3_64_hexdigest(view[: end - begin])

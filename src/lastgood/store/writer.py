@@ -9,6 +9,7 @@ A crash between any two system calls leaves either no manifest, and so no checkp
 """
 
 import math
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -26,6 +27,7 @@ from lastgood.core.tensorfile import ArraySpec
 from lastgood.store import durable
 from lastgood.store.attempts import check_fence
 from lastgood.store.blocks import write_pieces
+from lastgood.store.gentle import Pacer
 from lastgood.store.jobdir import JobDirectory, read_document
 
 BLOCK_BYTES = 4 * 2**20
@@ -57,6 +59,20 @@ class CheckpointWriter:
 
         Raises StorageError or PermissionDeniedError, or FencedError if a newer attempt has swept it away.
         """
+        plan = tensorfile.plan([spec for spec, _ in arrays])
+        buffers = {spec.name: buffer for spec, buffer in arrays}
+        pieces = [memoryview(plan.header), *(buffers[placed.spec.name] for placed in plan.arrays)]
+        return self.write_laid_out(rank, pieces, entries, shared)
+
+    def write_laid_out(
+        self,
+        rank: int,
+        pieces: list[memoryview],
+        entries: dict[str, Any],
+        shared: Iterable[str] = (),
+        pacer: Pacer | None = None,
+    ) -> PartRef:
+        """As `write_part`, for data that is laid out as its file will be: the concatenation of `pieces`."""
         with self._explained("write a checkpoint to"):
             durable.make_directory(self.directory)
             if (self.directory / layout.MANIFEST_FILE).exists():
@@ -65,7 +81,7 @@ class CheckpointWriter:
                     safe="it is untouched",
                     remedy="save at a later step",
                 )
-            data = self._write_data(rank, arrays)
+            data = self._write_data(rank, pieces, pacer)
             part = Part(
                 layout.FORMAT_VERSION,
                 self.job.id,
@@ -80,14 +96,19 @@ class CheckpointWriter:
             durable.write_file(self.directory / layout.part_file(rank), text)
         return PartRef(rank, len(text), xxhash.xxh3_64_hexdigest(text), data.bytes)
 
-    def _write_data(self, rank: int, arrays: list[tuple[ArraySpec, Buffer]]) -> DataFile:
-        plan = tensorfile.plan([spec for spec, _ in arrays])
-        buffers = {spec.name: buffer for spec, buffer in arrays}
-        pieces = [memoryview(plan.header), *(buffers[placed.spec.name] for placed in plan.arrays)]
+    def _write_data(self, rank: int, pieces: list[memoryview], pacer: Pacer | None) -> DataFile:
         with durable.NewFile(self.directory / layout.data_file(rank)) as new:
-            size, digests = write_pieces(new.fileno(), pieces, BLOCK_BYTES)
+            size, digests = write_pieces(new.fileno(), pieces, BLOCK_BYTES, pacer)
             new.commit()
         return DataFile(layout.data_file(rank), size, BLOCK_BYTES, digests)
+
+    def missing_parts(self, world_size: int) -> list[int]:
+        """The ranks whose part is not there yet. Raises OSError if the directory cannot be listed."""
+        try:
+            there = set(os.listdir(self.directory))
+        except FileNotFoundError:
+            there = set()
+        return [rank for rank in range(world_size) if layout.part_file(rank) not in there]
 
     def abandon(self, rank: int) -> None:
         """Give back what `rank` has written, after a failure. Best effort: what stays is swept later.
