@@ -97,6 +97,8 @@ class Checkpoint:
                 problems.append(error.what)
             except OSError as error:
                 unread = unread or error
+            # One rank's documents at a time: those of thousands would not fit into memory.
+            self._parts.pop(rank, None)
             if len(problems) >= MAX_PROBLEMS:
                 problems.append(f"{self.name}: not read any further")
                 break
