@@ -9,6 +9,8 @@ element size, so that every array is aligned for its type without a hole.
 """
 
 import json
+from contextlib import suppress
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -51,8 +53,11 @@ class Layout(NamedTuple):
 
 class _Entry(msgspec.Struct, forbid_unknown_fields=True):
     dtype: str
-    shape: list[int]
+    shape: tuple[int, ...]
     data_offsets: tuple[int, int]
+
+
+_DECODE_ENTRIES = msgspec.json.Decoder(dict[str, _Entry]).decode
 
 
 def plan(specs: list[ArraySpec], metadata: dict[str, str] | None = None) -> Layout:
@@ -100,39 +105,39 @@ def parse(header: bytes, file_bytes: int, name: str) -> list[Placed]:
         begin, end = entry.data_offsets
         if entry.dtype not in SIZES:
             raise DamagedError(f"{name}: array {_short(array)} has unknown type {_short(entry.dtype)}")
-        if len(entry.shape) > _MAX_DIMENSIONS or any(not 0 <= extent <= _MAX_EXTENT for extent in entry.shape):
+        shape = entry.shape
+        if shape and (min(shape) < 0 or max(shape) > _MAX_EXTENT or len(shape) > _MAX_DIMENSIONS):
             raise DamagedError(f"{name}: array {_short(array)} has a shape that no array can have")
         if not 0 <= begin <= end <= file_bytes - start:
             raise DamagedError(f"{name}: array {_short(array)} lies outside the file")
-        spec = ArraySpec(array, entry.dtype, tuple(entry.shape))
-        if end - begin != spec.nbytes:
-            raise DamagedError(
-                f"{name}: array {_short(array)} occupies {end - begin} bytes but its shape says {spec.nbytes}"
-            )
-        placed.append(Placed(spec, start + begin, start + end))
-    placed.sort(key=lambda item: (item.begin, item.end))
+        if end - begin != (size := byte_count(entry.dtype, shape)):
+            raise DamagedError(f"{name}: array {_short(array)} occupies {end - begin} bytes but its shape says {size}")
+        placed.append(Placed(ArraySpec(array, entry.dtype, shape), start + begin, start + end))
+    placed.sort(key=itemgetter(1, 2))
     at = start
-    for item in placed:
-        if item.begin != at:
+    for spec, begin, end in placed:
+        if begin != at:
             raise DamagedError(
-                f"{name}: array {_short(item.spec.name)} begins at byte {item.begin}, not at {at} where the one before ends"
+                f"{name}: array {_short(spec.name)} begins at byte {begin}, not at {at} where the one before ends"
             )
-        at = item.end
+        at = end
     if at != file_bytes:
         raise DamagedError(f"{name}: arrays end at byte {at}, the file at {file_bytes}")
     return placed
 
 
 def _entries(text: bytes) -> dict[str, _Entry]:
+    # What we write ourselves comes out the same again; the slow look is for what others wrote.
+    with suppress(msgspec.ValidationError):
+        entries = _DECODE_ENTRIES(text)
+        if msgspec.json.encode(entries) == text.rstrip(b" "):
+            return entries
     table = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
     if "__metadata__" in table:
         msgspec.json.decode(table.pop("__metadata__"), type=dict[str, str])
+    json.loads(text, object_pairs_hook=_refuse_duplicates)
     decode = msgspec.json.Decoder(_Entry).decode
-    entries = {array: decode(entry) for array, entry in table.items()}
-    # What we write ourselves comes out the same again; the slow look is for what others wrote.
-    if msgspec.json.encode(entries) != text.rstrip(b" "):
-        json.loads(text, object_pairs_hook=_refuse_duplicates)
-    return entries
+    return {array: decode(entry) for array, entry in table.items()}
 
 
 def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> None:
