@@ -161,6 +161,9 @@ class Resumer:
         found: dict[str, tuple[ArraySpec, memoryview]] = {}
         for other in [rank, *(r for r in range(checkpoint.manifest.world_size) if r != rank)]:
             missing = wanted - found.keys()
+            if not missing and other != rank:
+                # Thousands of ranks that each read every other's part would read millions of them.
+                break
             here = checkpoint.arrays(other) if other == rank else None
             names = missing & (here.keys() if here is not None else set(checkpoint.part(other).shared))
             if names:
