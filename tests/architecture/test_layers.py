@@ -9,12 +9,13 @@ import lastgood
 
 SOURCE = Path(lastgood.__file__).parent
 
-LAYERS = ["core", "store", "runtime launch", "frameworks schedulers", "cli"]
+LAYERS = ["core", "store", "keeper", "runtime launch", "frameworks schedulers", "cli"]
 """From the ground up; imports go down only, and not between neighbours."""
 
 REASONS = {
     "core": "core decides and describes; anything it imported from above would drag files, processes or clocks into decisions",
     "store": "the store keeps bytes safe for any user; it must not know who writes or why",
+    "keeper": "the keeper outlives the job: it must not load the job side, or anything that the job side loads",
     "runtime": "the job side must work without a launcher, and a launcher must not be loaded into the job",
     "launch": "the launcher must work for programs that know nothing of us, and must not load the job side",
     "frameworks": "a framework adapter serves the job side; it must not reach for commands or schedulers",

@@ -1,0 +1,80 @@
+"""Memory that a rank and the keeper share: anonymous (memfd), without a name, gone with its last holder.
+
+A rank makes it, lays its snapshot out in it exactly as the file will be, and gives the keeper a copy of the
+descriptor. It cannot be made smaller (a seal), so that nobody's death or mistake takes memory from under the other.
+"""
+
+import ctypes
+import fcntl
+import mmap
+import os
+import threading
+from contextlib import suppress
+
+HUGE_PAGE_BYTES = 2 * 2**20
+_TOUCH_BYTES = 64 * 2**20
+"""Pages are touched in pieces of this size, so that it can be stopped in between."""
+
+_MADV_POPULATE_WRITE = 23
+_F_ADD_SEALS, _F_GET_SEALS, _F_SEAL_SHRINK = 1033, 1034, 0x0002
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Arena:
+    """A piece of shared memory, mapped. `capacity` is in bytes."""
+
+    def __init__(self, capacity: int, fd: int | None = None) -> None:
+        """Make one, or map the one in a descriptor, which is closed with it. Raises OSError."""
+        self.capacity = max(1, -(-capacity // HUGE_PAGE_BYTES)) * HUGE_PAGE_BYTES if fd is None else capacity
+        self.fd = os.memfd_create("lastgood", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING) if fd is None else fd
+        try:
+            if fd is None:
+                os.ftruncate(self.fd, self.capacity)
+                fcntl.fcntl(self.fd, _F_ADD_SEALS, _F_SEAL_SHRINK)
+            self._map = mmap.mmap(self.fd, self.capacity)
+        except (OSError, ValueError) as error:
+            os.close(self.fd)
+            raise OSError(f"no shared memory of {self.capacity} bytes: {error}") from error
+        self.view = memoryview(self._map)
+        self._is_closed = threading.Event()
+        self._toucher: threading.Thread | None = None
+        for advice in (mmap.MADV_DONTFORK, mmap.MADV_HUGEPAGE):
+            with suppress(OSError):
+                self._map.madvise(advice)
+
+    def touch_in_background(self) -> None:
+        """Have the kernel give us the pages now: the first touch costs ten times the copy."""
+        self._toucher = threading.Thread(target=self._touch, name="lastgood-touch", daemon=True)
+        self._toucher.start()
+
+    def _touch(self) -> None:
+        address = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
+        for at in range(0, self.capacity, _TOUCH_BYTES):
+            size = min(_TOUCH_BYTES, self.capacity - at)
+            if self._is_closed.is_set() or _populate(address + at, size) != 0:
+                # An old kernel: then the first copy touches them.
+                return
+
+    def close(self) -> None:
+        self._is_closed.set()
+        if self._toucher is not None:
+            self._toucher.join()
+            self._toucher = None
+        os.close(self.fd)
+        self.view.release()
+        with suppress(BufferError):
+            # Somebody still has a view: the memory goes with that.
+            self._map.close()
+
+
+def _populate(address: int, size: int) -> int:
+    return int(_libc.madvise(ctypes.c_void_p(address), ctypes.c_size_t(size), _MADV_POPULATE_WRITE))
+
+
+def is_sound(fd: int, capacity: int) -> bool:
+    """True if a descriptor is shared memory of at least that capacity that cannot shrink."""
+    try:
+        seals = fcntl.fcntl(fd, _F_GET_SEALS)
+        return bool(seals & _F_SEAL_SHRINK) and os.fstat(fd).st_size >= capacity > 0
+    except OSError:
+        return False

@@ -1,0 +1,294 @@
+"""What the keeper and those who talk to it say: messages over a Unix socket, with memory passed as descriptors.
+
+    rank                                   keeper
+    Hello                               -> Welcome (what is held of this rank), or Refused
+    Slots + their memory                ->                       the memory that snapshots will be in
+    Begin(slot)                         ->                       what was in it is no snapshot any more
+    ... copies into the memory ...
+    Save(slot) + the order              ->
+                                        <- Written, then Committed; or Failed
+    Lend(name, rank)                    -> Lent + the memory     to restore from it
+    Take                                -> Taken + the memory    a later attempt takes over the slots of this rank
+    Drain                               -> Drained               when nothing is left to write
+    Bye                                 ->                       an orderly end
+
+The socket has an abstract name (no file, gone with its holder), made of the user and the job, so that one job
+has one keeper on a node and everybody finds it. Both sides check that the other belongs to the same user.
+Each message is one packet; an order, which can be large, travels in memory of its own.
+"""
+
+import array
+import os
+import socket
+import struct
+from typing import Any
+
+import msgspec
+
+import lastgood
+from lastgood.core.errors import LastgoodError
+from lastgood.core.retention import Keep
+from lastgood.core.writing import Writing
+
+PROTOCOL = 1
+"""Raised when the meaning of a message changes. `Hello`, `Refused` and `Drained` never change."""
+
+MAX_PACKET_BYTES = 64 * 2**10
+MAX_DESCRIPTORS = 4
+
+
+class Hello(msgspec.Struct, frozen=True, tag="hello"):
+    """First message of whoever connects. `rank` is None for one that is no rank: the launcher, a start."""
+
+    protocol: int
+    version: str
+    job: str
+    rank: int | None = None
+
+
+class Held(msgspec.Struct, frozen=True):
+    """A snapshot in the keeper's memory."""
+
+    slot: int
+    step: int
+    attempt: int
+    file_bytes: int
+
+
+class Welcome(msgspec.Struct, frozen=True, tag="welcome"):
+    pid: int
+
+
+class Refused(msgspec.Struct, frozen=True, tag="refused"):
+    """Sent when nothing is left to write, so that who is refused may go on without losing a snapshot."""
+
+    pid: int
+    protocol: int
+    version: str
+    reason: str
+
+
+class Slots(msgspec.Struct, frozen=True, tag="slots"):
+    """The memory of this rank's slots, in order; replaces what was there."""
+
+    capacities: list[int]
+
+
+class Begin(msgspec.Struct, frozen=True, tag="begin"):
+    slot: int
+
+
+class Save(msgspec.Struct, frozen=True, tag="save"):
+    """A descriptor comes with it: the `Order` as JSON."""
+
+    slot: int
+
+
+class Order(msgspec.Struct, frozen=True):
+    """All that is needed to make a checkpoint's part of what lies in a slot, and to commit it."""
+
+    step: int
+    attempt: int
+    rank: int
+    world_size: int
+    file_bytes: int
+    entries: dict[str, Any]
+    shared: list[str]
+    began: float
+    """When the save began, in seconds since 1970."""
+    limit_s: float
+    """How long the commit waits for the parts of other nodes."""
+    keep: Keep
+    writing: Writing
+    is_urgent: bool = False
+    """The job waits for it: no gentleness."""
+    metrics: dict[str, float] = {}
+    config: dict[str, Any] = {}
+    fingerprint: dict[str, str] = {}
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """The checkpoint that it belongs to."""
+        return (self.attempt, self.step)
+
+
+class Written(msgspec.Struct, frozen=True, tag="written"):
+    """This rank's part is durable."""
+
+    step: int
+
+
+class Committed(msgspec.Struct, frozen=True, tag="committed"):
+    step: int
+    name: str
+    bytes: int
+    write_s: float
+    """From the beginning of the save to the commit."""
+
+
+class Cleared(msgspec.Struct, frozen=True, tag="cleared"):
+    """What retention did after a commit."""
+
+    step: int
+    trouble: str = ""
+    """Why it could not do its work; empty if it could."""
+
+
+class Failed(msgspec.Struct, frozen=True, tag="failed"):
+    """A save that did not become a checkpoint."""
+
+    step: int
+    kind: str
+    what: str
+    safe: str
+    remedy: str
+
+
+class Lend(msgspec.Struct, frozen=True, tag="lend"):
+    step: int
+    attempt: int
+    rank: int
+
+
+class Lent(msgspec.Struct, frozen=True, tag="lent"):
+    """The answer; the memory comes with it if it is held."""
+
+    is_held: bool
+
+
+class Take(msgspec.Struct, frozen=True, tag="take"):
+    pass
+
+
+class Taken(msgspec.Struct, frozen=True, tag="taken"):
+    """The slots of this rank, whose memory comes with it."""
+
+    capacities: list[int]
+    held: list[Held]
+
+
+class Drain(msgspec.Struct, frozen=True, tag="drain"):
+    pass
+
+
+class Drained(msgspec.Struct, frozen=True, tag="drained"):
+    pass
+
+
+class Ask(msgspec.Struct, frozen=True, tag="ask"):
+    """What is going on?"""
+
+
+class Standing(msgspec.Struct, frozen=True, tag="standing"):
+    pid: int
+    waiting: list[int]
+    """Steps that are being written or wait for it."""
+    held_bytes: int
+
+
+class Bye(msgspec.Struct, frozen=True, tag="bye"):
+    pass
+
+
+Request = Hello | Slots | Begin | Save | Lend | Take | Drain | Ask | Bye
+Event = Written | Committed | Cleared | Failed
+Answer = Welcome | Refused | Lent | Taken | Drained | Standing | Event
+
+_encode = msgspec.json.Encoder().encode
+
+
+def address(job: str) -> bytes:
+    """The abstract name of the keeper of a job (by its id) of this user."""
+    return f"\0lastgood-keeper-{os.getuid()}-{job}".encode()
+
+
+def hello(job: str, rank: int | None) -> Hello:
+    return Hello(PROTOCOL, lastgood.__version__, job, rank)
+
+
+class Channel:
+    """One side of a connection. Raises OSError (ConnectionError, TimeoutError among them) where it breaks."""
+
+    def __init__(self, link: socket.socket) -> None:
+        self._link = link
+
+    def fileno(self) -> int:
+        return self._link.fileno()
+
+    def is_of_our_user(self) -> bool:
+        credentials = self._link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        uid: int = struct.unpack("3i", credentials)[1]
+        return uid == os.getuid()
+
+    def peer_pid(self) -> int:
+        credentials = self._link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        pid: int = struct.unpack("3i", credentials)[0]
+        return pid
+
+    def send(self, message: msgspec.Struct, descriptors: list[int] | None = None, limit_s: float = 10.0) -> None:
+        """Send a message and copies of descriptors, which stay the caller's."""
+        self._link.settimeout(limit_s)
+        ancillary = []
+        if descriptors:
+            ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
+        self._link.sendmsg([_encode(message)], ancillary)
+
+    def receive(self, kind: Any, limit_s: float) -> tuple[Any, list[int]]:
+        """The next message, one of `kind`, and the descriptors that came with it, which are now the caller's.
+
+        Raises TimeoutError after the limit (BlockingIOError at once where it is 0), ConnectionError if the other
+        side is gone or does not speak as it should.
+        """
+        self._link.settimeout(limit_s)
+        room = socket.CMSG_SPACE(MAX_DESCRIPTORS * array.array("i").itemsize)
+        data, ancillary, flags, _ = self._link.recvmsg(MAX_PACKET_BYTES, room, socket.MSG_CMSG_CLOEXEC)
+        descriptors = array.array("i")
+        for level, number, content in ancillary:
+            if (level, number) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                descriptors.frombytes(content[: len(content) - len(content) % descriptors.itemsize])
+        if not data:
+            raise ConnectionError("the other side has closed the connection")
+        try:
+            if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
+                raise ConnectionError("a message was cut short")
+            return msgspec.json.decode(data, type=kind), list(descriptors)
+        except (msgspec.DecodeError, ConnectionError) as error:
+            for fd in descriptors:
+                os.close(fd)
+            raise ConnectionError(f"a message that makes no sense: {error}") from error
+
+    def close(self) -> None:
+        self._link.close()
+
+
+def failed(step: int, error: LastgoodError) -> Failed:
+    return Failed(step, type(error).__name__, error.what, error.safe, error.remedy)
+
+
+def pack(order: Order) -> int:
+    """A descriptor of memory that holds an order."""
+    fd = os.memfd_create("lastgood-order", os.MFD_CLOEXEC)
+    data = memoryview(_encode(order))
+    while data:
+        data = data[os.write(fd, data) :]
+    return fd
+
+
+def unpack(fd: int) -> Order:
+    """The order in a descriptor, which is closed. Raises ConnectionError for what is none."""
+    try:
+        size = os.fstat(fd).st_size
+        data = b"".join(_pieces(fd, size))
+        return msgspec.json.decode(data, type=Order)
+    except (OSError, msgspec.DecodeError) as error:
+        raise ConnectionError(f"an order that makes no sense: {error}") from error
+    finally:
+        os.close(fd)
+
+
+def _pieces(fd: int, size: int) -> list[bytes]:
+    pieces, at = [], 0
+    while at < size and (piece := os.pread(fd, size - at, at)):
+        pieces.append(piece)
+        at += len(piece)
+    return pieces
