@@ -86,12 +86,12 @@ def test_the_table_fits_80_columns_and_keeps_control_characters_out(lastgood, jo
 
 
 def test_one_of_a_newer_format_is_listed(lastgood, job, save_step, monkeypatch):
-    monkeypatch.setattr(layout, "FORMAT_VERSION", 2)
+    monkeypatch.setattr(layout, "FORMAT_VERSION", layout.CONSTANTS_FORMAT + 1)
     save_step(5)
     monkeypatch.setattr(layout, "FORMAT_VERSION", 1)
     only = lastgood("ls", job.path, "--json").answer("ls").checkpoints[0]
     assert only.state == "newer format"
-    assert "format 2" in only.problem
+    assert "format 3" in only.problem
 
 
 def test_json_is_one_document(lastgood, job, save_step):

@@ -126,7 +126,7 @@ def test_a_rejected_one_that_is_damaged_keeps_its_mark(lastgood, job, save_step)
 
 
 def test_a_newer_format_has_its_own_code(lastgood, job, save_step, monkeypatch):
-    monkeypatch.setattr(layout, "FORMAT_VERSION", 2)
+    monkeypatch.setattr(layout, "FORMAT_VERSION", layout.CONSTANTS_FORMAT + 1)
     save_step(5)
     monkeypatch.setattr(layout, "FORMAT_VERSION", 1)
     said = lastgood("verify", job.path, "--json")

@@ -48,7 +48,7 @@ def test_every_tag_is_described(tag):
 
 
 def test_the_limits_are_those_of_the_code():
-    assert layout.FORMAT_VERSION == 1
+    assert (layout.FORMAT_VERSION, layout.CONSTANTS_FORMAT) == (1, 2)
     assert layout.MAX_STEP == 10**12 - 1
     assert f"| ranks | {manifest.MAX_RANKS:,} |" in PAGE
     assert f"| attempts of a job | {attempts.MAX_ATTEMPTS:,} |" in PAGE
@@ -73,5 +73,7 @@ def test_every_name_on_disk_is_in_the_tree():
         layout.checkpoint_name(1200, 3),
         layout.part_file(0),
         layout.data_file(0),
+        layout.CONSTANTS_DIR + "/",
+        layout.constants_file("5f1d7a3c0b9e84266d02f3c1a8e75b94", 3),
     ):
         assert name in PAGE

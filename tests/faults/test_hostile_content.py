@@ -126,9 +126,9 @@ HOSTILE: dict[str, Forge] = {
         for value in WRONG
     },
     # numbers that are too large, or of another version
-    "manifest: of a newer format": _manifest(_setting("format", to=2)),
+    "manifest: of a newer format": _manifest(_setting("format", to=3)),
     "manifest: of format 0": _manifest(_setting("format", to=0)),
-    "part: of a newer format": _part(_setting("format", to=2)),
+    "part: of a newer format": _part(_setting("format", to=3)),
     "manifest: a million ranks claimed": _manifest(_setting("world_size", to=1_000_000)),
     "manifest: a million ranks listed": _manifest(lambda d: d.update(world_size=1_000_000, parts=MANY)),
     "manifest: 10^18 ranks": _manifest(_setting("world_size", to=10**18)),

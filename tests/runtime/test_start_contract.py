@@ -366,7 +366,7 @@ def test_a_newer_format_is_an_error_of_its_own_and_nothing_older_is_taken_instea
     document = (
         path / "job.json" if where == "job" else path / "checkpoints" / layout.checkpoint_name(2, 1) / "manifest.json"
     )
-    reseal(document, lambda content: content.update(format=layout.FORMAT_VERSION + 1))
+    reseal(document, lambda content: content.update(format=layout.CONSTANTS_FORMAT + 1))
     before = tree(path / "checkpoints")
     weights = np.zeros(3)
     with pytest.raises(FormatVersionError, match="newer") as caught:

@@ -13,6 +13,8 @@
     manifest.json                   written last: the commit
     rejected.json                   optional: it failed to restore, and why
     pinned.json                     optional: never deleted by retention
+  constants/                        arrays that do not change, written once
+    <digest>-0003.safetensors       by content and attempt; checkpoints of that attempt refer to it
   finished.json                     all steps are done
 """
 
@@ -20,12 +22,17 @@ import re
 
 FORMAT_VERSION = 1
 
+CONSTANTS_FORMAT = 2
+"""The format of a part and a manifest that refer to constants: a reader that does not know of them must refuse, for
+it would take the checkpoint for one without these arrays."""
+
 JOB_FILE = "job.json"
 LOCK_FILE = "lock"
 LOG_FILE = "log.txt"
 FINISHED_FILE = "finished.json"
 ATTEMPTS_DIR = "attempts"
 CHECKPOINTS_DIR = "checkpoints"
+CONSTANTS_DIR = "constants"
 MANIFEST_FILE = "manifest.json"
 REJECTED_FILE = "rejected.json"
 PINNED_FILE = "pinned.json"
@@ -39,6 +46,8 @@ MAX_STEP = 10**STEP_DIGITS - 1
 _CHECKPOINT = re.compile(r"(\d{12})-(\d{4,9})\Z")
 _ATTEMPT = re.compile(r"(\d{4,9})\.json\Z")
 _PART = re.compile(r"rank-(\d{5,9})\.(json|safetensors)\Z")
+_CONSTANTS = re.compile(r"([0-9a-f]{32})-(\d{4,9})\.safetensors\Z")
+_TOKEN = re.compile(r"\.[0-9a-f]{16}\Z")
 _CLAIM = re.compile(r"(job|\d{4,9})\.json\.[0-9a-f]{16}\.part\Z")
 
 
@@ -88,9 +97,36 @@ def data_file(rank: int) -> str:
     return f"rank-{rank:05d}.safetensors"
 
 
+def constants_file(digest: str, attempt: int) -> str:
+    return f"{digest}-{attempt:04d}.safetensors"
+
+
+def parse_constants_file(name: str) -> tuple[str, int] | None:
+    """(digest, attempt) of a constants file, or None if it is not ours.
+
+    >>> parse_constants_file("00112233445566778899aabbccddeeff-0003.safetensors")
+    ('00112233445566778899aabbccddeeff', 3)
+    """
+    match = _CONSTANTS.match(name)
+    if match is None or name != constants_file(match[1], int(match[2])):
+        return None
+    return match[1], int(match[2])
+
+
+def without_temporary(name: str) -> str:
+    """The name that a temporary file is meant for; any other name as it is.
+
+    >>> without_temporary("manifest.json.0123456789abcdef.part"), without_temporary("rank-00000.json")
+    ('manifest.json', 'rank-00000.json')
+    """
+    if not name.endswith(TEMPORARY_SUFFIX):
+        return name
+    return _TOKEN.sub("", name.removesuffix(TEMPORARY_SUFFIX))
+
+
 def is_part_of_checkpoint(name: str) -> bool:
     """True for the names that we write into a checkpoint's directory; nothing else there is ours to delete."""
-    name = name.removesuffix(TEMPORARY_SUFFIX)
+    name = without_temporary(name)
     return name in (MANIFEST_FILE, REJECTED_FILE, PINNED_FILE) or _PART.match(name) is not None
 
 

@@ -55,6 +55,14 @@ class DataFile(msgspec.Struct, frozen=True):
     xxh3: str
 
 
+class Constants(msgspec.Struct, frozen=True):
+    """Arrays that a part takes from a constants file: written once, and referred to by several checkpoints."""
+
+    data: DataFile
+    arrays: list[str]
+    """Those of the file that belong to this part's state."""
+
+
 class Part(msgspec.Struct, frozen=True):
     """rank-NNNNN.json: what one rank put into a checkpoint."""
 
@@ -67,7 +75,9 @@ class Part(msgspec.Struct, frozen=True):
     entries: dict[str, Any]
     """The skeleton of each entry of the state (see core.tree)."""
     shared: list[str] = []
-    """Arrays in this rank's file that every rank's state refers to: equal on all ranks, stored once."""
+    """Arrays of this rank that every rank's state refers to: equal on all ranks, stored once."""
+    constants: list[Constants] = []
+    """Arrays of this rank that are not in its file. Where there are any, the format is CONSTANTS_FORMAT."""
 
 
 class PartRef(msgspec.Struct, frozen=True):
@@ -77,6 +87,13 @@ class PartRef(msgspec.Struct, frozen=True):
     bytes: int
     xxh3: str
     data_bytes: int
+
+
+class ConstantsRef(msgspec.Struct, frozen=True):
+    """A constants file that some part refers to. Retention keeps what a manifest names here."""
+
+    file: str
+    bytes: int
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -97,6 +114,8 @@ class Manifest(msgspec.Struct, frozen=True):
     config: dict[str, Any] = {}
     fingerprint: dict[str, str] = {}
     write_s: float = 0.0
+    constants: list[ConstantsRef] = []
+    """Every constants file that a part refers to, in the order of their names."""
 
     @property
     def name(self) -> str:
@@ -104,7 +123,12 @@ class Manifest(msgspec.Struct, frozen=True):
 
     @property
     def bytes(self) -> int:
+        """What this checkpoint alone takes; constants belong to several."""
         return sum(part.bytes + part.data_bytes for part in self.parts)
+
+    @property
+    def constants_bytes(self) -> int:
+        return sum(constants.bytes for constants in self.constants)
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -129,11 +153,12 @@ class Finished(msgspec.Struct, frozen=True):
 _HEX16 = re.compile(r"[0-9a-f]{16}\Z")
 
 
-def check_format(number: int, name: str) -> None:
+def check_format(number: int, name: str, *, may_have_constants: bool = False) -> None:
     """Raise FormatVersionError if a document was written by a newer version than this."""
-    if number > layout.FORMAT_VERSION:
+    newest = layout.CONSTANTS_FORMAT if may_have_constants else layout.FORMAT_VERSION
+    if number > newest:
         raise FormatVersionError(
-            f"{name} has format {number}; this version of lastgood reads up to {layout.FORMAT_VERSION}",
+            f"{name} has format {number}; this version of lastgood reads up to {newest}",
             safe="nothing was changed",
             remedy="use the version of lastgood that wrote it, or a newer one",
         )
@@ -157,6 +182,19 @@ def check_manifest(manifest: Manifest, name: str, job: str | None) -> None:
     for part in manifest.parts:
         if not 0 < part.bytes <= MAX_DOCUMENT_BYTES or part.data_bytes < 0 or not _HEX16.match(part.xxh3):
             raise DamagedError(f"{name}/manifest.json has an impossible entry for rank {part.rank}")
+    _check_constants_of_manifest(manifest, name)
+
+
+def _check_constants_of_manifest(manifest: Manifest, name: str) -> None:
+    names = [constants.file for constants in manifest.constants]
+    if names and manifest.format < layout.CONSTANTS_FORMAT:
+        raise DamagedError(f"{name}/manifest.json refers to constants, which format {manifest.format} does not have")
+    if names != sorted(set(names)):
+        raise DamagedError(f"{name}/manifest.json lists its constants files in disorder")
+    for constants in manifest.constants:
+        parsed = layout.parse_constants_file(constants.file)
+        if parsed is None or parsed[1] != manifest.attempt or constants.bytes < 10:
+            raise DamagedError(f"{name}/manifest.json has an impossible entry for the constants {constants.file!r}")
 
 
 def check_part(part: Part, manifest: Manifest, rank: int) -> None:
@@ -168,7 +206,22 @@ def check_part(part: Part, manifest: Manifest, rank: int) -> None:
     data = part.data
     if data.file != layout.data_file(rank):
         raise DamagedError(f"{name} names the file {data.file!r}; only {layout.data_file(rank)} is allowed")
-    if data.bytes != manifest.parts[rank].data_bytes or data.bytes < 10:
+    _check_blocks(data, manifest.parts[rank].data_bytes, name)
+    if part.constants and part.format < layout.CONSTANTS_FORMAT:
+        raise DamagedError(f"{name} refers to constants, which format {part.format} does not have")
+    listed = {constants.file: constants.bytes for constants in manifest.constants}
+    taken: set[str] = set()
+    for constants in part.constants:
+        if constants.data.file not in listed:
+            raise DamagedError(f"{name} refers to {constants.data.file!r}, and the manifest does not")
+        _check_blocks(constants.data, listed[constants.data.file], name)
+        if not constants.arrays or len(taken) + len(constants.arrays) > len(taken.union(constants.arrays)):
+            raise DamagedError(f"{name} takes no array, or one twice, from {constants.data.file}")
+        taken.update(constants.arrays)
+
+
+def _check_blocks(data: DataFile, expected_bytes: int, name: str) -> None:
+    if data.bytes != expected_bytes or data.bytes < 10:
         raise DamagedError(f"{name} and the manifest disagree on the size of {data.file}")
     if not 4096 <= data.block_bytes <= MAX_BLOCK_BYTES:
         raise DamagedError(f"{name} states blocks of {data.block_bytes} bytes")

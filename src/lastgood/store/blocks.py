@@ -49,6 +49,18 @@ def write_pieces(
     return content.size, "".join(digests)
 
 
+def digest_pieces(pieces: Sequence[memoryview], block_bytes: int) -> tuple[int, str]:
+    """What `write_pieces` would return, without writing."""
+    content = _Concatenation(pieces)
+    digests = []
+    for begin in range(0, content.size, block_bytes):
+        digest = xxhash.xxh3_64()
+        for view in content.views(begin, min(begin + block_bytes, content.size)):
+            digest.update(view)
+        digests.append(digest.hexdigest())
+    return content.size, "".join(digests)
+
+
 class _Concatenation:
     """Several pieces of memory seen as one."""
 

@@ -201,6 +201,21 @@ def create_file(path: Path, data: bytes) -> bool:
         return new.commit_exclusively()
 
 
+def link_file(existing: Path, path: Path) -> bool:
+    """Give a flushed file a second name, durably. False if that name is taken, if the file is gone, or where the
+    file system has no second names."""
+    try:
+        os.link(existing, path, follow_symlinks=False)
+    except (FileExistsError, FileNotFoundError):
+        return False
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.EACCES, errno.EXDEV, errno.EMLINK, errno.ENOSYS, errno.ENOTSUP):
+            raise
+        return False
+    flush_directory(path.parent)
+    return True
+
+
 class NewDirectory:
     """A directory that other code fills, and that appears under its name only when all in it is flushed.
 

@@ -28,6 +28,7 @@ class JobDirectory:
         self.job = job
         self.attempts = path / layout.ATTEMPTS_DIR
         self.checkpoints = path / layout.CHECKPOINTS_DIR
+        self.constants = path / layout.CONSTANTS_DIR
         self.known_fresh: dict[int, bool] = {}
         """Of the attempts read so far, whether each was meant to start anew."""
 

@@ -8,7 +8,7 @@ import xxhash
 
 from lastgood.core import layout
 from lastgood.core.errors import DamagedError, NoSuchJobError
-from lastgood.core.manifest import Manifest, Part, PartRef, check_format, check_manifest, check_part
+from lastgood.core.manifest import Constants, Manifest, Part, PartRef, check_format, check_manifest, check_part
 from lastgood.core.sealed import unseal
 from lastgood.core.tensorfile import Placed
 from lastgood.store import durable
@@ -25,6 +25,7 @@ class Checkpoint:
         self.manifest = manifest
         self._parts: dict[int, Part] = {}
         self._data: dict[int, VerifiedFile] = {}
+        self._constants: dict[str, VerifiedFile] = {}
         self._loans: dict[int, Loan] = {}
 
     @property
@@ -38,12 +39,25 @@ class Checkpoint:
         return self._parts[rank]
 
     def arrays(self, rank: int) -> dict[str, Placed]:
-        """The arrays in the file of `rank`, by name."""
-        return {placed.spec.name: placed for placed in self._file(rank).arrays()}
+        """The arrays of `rank`, by name: those in its file, and the constants that it refers to."""
+        found = {placed.spec.name: placed for placed in self._file(rank).arrays()}
+        for constants in self.part(rank).constants:
+            with self._shared(constants) as file:
+                taken = _taken(constants, file)
+            if twice := sorted(found.keys() & taken):
+                raise DamagedError(f"{self.name}: rank {rank} has the array {twice[0]!r} twice")
+            found |= taken
+        return found
 
     def read(self, rank: int, names: Iterable[str]) -> dict[str, memoryview]:
-        """The bytes of some arrays in the file of `rank`. They stay valid as long as they are referenced."""
-        return self._file(rank).read(names)
+        """The bytes of some arrays of `rank`. They stay valid as long as they are referenced."""
+        wanted = list(names)
+        found: dict[str, memoryview] = {}
+        for constants in self.part(rank).constants:
+            if taken := set(constants.arrays).intersection(wanted):
+                with self._shared(constants) as file:
+                    found |= file.read(sorted(taken))
+        return found | self._file(rank).read(name for name in wanted if name not in found)
 
     def lend(self, rank: int, fd: int, on_release: Callable[[], None] | None = None) -> None:
         """From now on read the data of `rank` from this descriptor's memory, which holds the file's content from its
@@ -81,18 +95,47 @@ class Checkpoint:
         with _damage_if_missing(f"{self.name}/{layout.data_file(rank)}"):
             return VerifiedFile(StoredContent(self.directory / layout.data_file(rank), expected.bytes), expected)
 
-    def verify(self) -> list[str]:
+    @contextmanager
+    def _shared(self, constants: Constants) -> Iterator[VerifiedFile]:
+        """The constants file, for the block; what is wrong with it is damage of this checkpoint."""
+        path = self.directory.parents[1] / layout.CONSTANTS_DIR / constants.data.file
+        try:
+            with _damage_if_missing(f"{layout.CONSTANTS_DIR}/{path.name}"):
+                if path.name not in self._constants:
+                    content = StoredContent(path, constants.data.bytes)
+                    self._constants[path.name] = VerifiedFile(content, constants.data)
+                yield self._constants[path.name]
+        except DamagedError as error:
+            raise DamagedError(f"{self.name} refers to constants that are damaged: {error.what}") from error
+
+    def _problems_of_constants(self, rank: int, whole: set[str]) -> Iterator[str]:
+        for constants in self.part(rank).constants:
+            # Two checkpoints, or parts, that agree on a file agree on its checksums.
+            key = f"{constants.data.file} {xxhash.xxh3_64_hexdigest(constants.data.xxh3.encode())}"
+            with self._shared(constants) as file:
+                problems = [] if key in whole else file.problems()
+                if not problems:
+                    _taken(constants, file)
+            self._constants.pop(constants.data.file)
+            if not problems:
+                whole.add(key)
+            yield from (f"{self.name} refers to constants that are damaged: {problem}" for problem in problems)
+
+    def verify(self, whole_constants: set[str] | None = None) -> list[str]:
         """Read everything that is stored, whatever is lent; one line for each problem (the first MAX_PROBLEMS or a
-        few more), none for a whole checkpoint.
+        few more), none for a whole checkpoint. Constants files in `whole_constants`, which is added to, are not
+        read again.
 
         What cannot be read is not damaged: OSError is raised if something could not be read and nothing
         that could be is damaged, so that nobody rejects a checkpoint because its storage was away.
         """
         problems = []
+        whole = set[str]() if whole_constants is None else whole_constants
         unread: OSError | None = None
         for rank in range(self.manifest.world_size):
             try:
                 problems += self._stored(rank).problems()
+                problems += self._problems_of_constants(rank, whole)
             except DamagedError as error:
                 problems.append(error.what)
             except OSError as error:
@@ -127,7 +170,7 @@ def open_checkpoint(job: JobDirectory, name: str) -> Checkpoint:
             remedy="`lastgood ls` lists the others",
         )
     manifest = unseal(data, Manifest, f"{name}/{layout.MANIFEST_FILE}")
-    check_format(manifest.format, f"{name}/{layout.MANIFEST_FILE}")
+    check_format(manifest.format, f"{name}/{layout.MANIFEST_FILE}", may_have_constants=True)
     check_manifest(manifest, name, job.id)
     return Checkpoint(directory, manifest)
 
@@ -139,9 +182,17 @@ def _read_part(directory: Path, manifest: Manifest, reference: PartRef) -> Part:
     if len(data) != reference.bytes or xxhash.xxh3_64_hexdigest(data) != reference.xxh3:
         raise DamagedError(f"{name} is not the file that the manifest vouches for")
     part = unseal(data, Part, name)
-    check_format(part.format, name)
+    check_format(part.format, name, may_have_constants=True)
     check_part(part, manifest, reference.rank)
     return part
+
+
+def _taken(constants: Constants, file: VerifiedFile) -> dict[str, Placed]:
+    """The arrays that a part takes from a constants file."""
+    there = {placed.spec.name: placed for placed in file.arrays()}
+    if missing := [name for name in constants.arrays if name not in there]:
+        raise DamagedError(f"{layout.CONSTANTS_DIR}/{constants.data.file} lacks the array {missing[0]!r}")
+    return {name: there[name] for name in constants.arrays}
 
 
 @contextmanager

@@ -21,7 +21,7 @@ import xxhash
 
 from lastgood.core import layout, tensorfile
 from lastgood.core.errors import StorageError
-from lastgood.core.manifest import DataFile, Manifest, Part, PartRef
+from lastgood.core.manifest import Constants, ConstantsRef, DataFile, Manifest, Part, PartRef
 from lastgood.core.sealed import seal, unseal
 from lastgood.core.tensorfile import ArraySpec
 from lastgood.store import durable
@@ -54,15 +54,17 @@ class CheckpointWriter:
         arrays: list[tuple[ArraySpec, Buffer]],
         entries: dict[str, Any],
         shared: Iterable[str] = (),
+        constants: Iterable[Constants] = (),
     ) -> PartRef:
-        """Write what one rank contributes, durably.
+        """Write what one rank contributes, durably. `constants` says which further arrays it has in which constants
+        files, which are there already (see store.constants).
 
         Raises StorageError or PermissionDeniedError, or FencedError if a newer attempt has swept it away.
         """
         plan = tensorfile.plan([spec for spec, _ in arrays])
         buffers = {spec.name: buffer for spec, buffer in arrays}
         pieces = [memoryview(plan.header), *(buffers[placed.spec.name] for placed in plan.arrays)]
-        return self.write_laid_out(rank, pieces, entries, shared)
+        return self.write_laid_out(rank, pieces, entries, shared, constants=constants)
 
     def write_laid_out(
         self,
@@ -71,6 +73,7 @@ class CheckpointWriter:
         entries: dict[str, Any],
         shared: Iterable[str] = (),
         pacer: Pacer | None = None,
+        constants: Iterable[Constants] = (),
     ) -> PartRef:
         """As `write_part`, for data that is laid out as its file will be: the concatenation of `pieces`."""
         with self._explained("write a checkpoint to"):
@@ -82,8 +85,9 @@ class CheckpointWriter:
                     remedy="save at a later step",
                 )
             data = self._write_data(rank, pieces, pacer)
+            constants = list(constants)
             part = Part(
-                layout.FORMAT_VERSION,
+                layout.CONSTANTS_FORMAT if constants else layout.FORMAT_VERSION,
                 self.job.id,
                 self.step,
                 self.attempt,
@@ -91,6 +95,7 @@ class CheckpointWriter:
                 data,
                 entries,
                 sorted(shared),
+                constants,
             )
             text = seal(part)
             durable.write_file(self.directory / layout.part_file(rank), text)
@@ -140,25 +145,29 @@ class CheckpointWriter:
         """
         now = time.time()
         with self._explained("commit a checkpoint in"):
+            constants: dict[str, ConstantsRef] = {}
+            parts = [self._reference(rank, constants) for rank in range(world_size)]
             manifest = Manifest(
-                layout.FORMAT_VERSION,
+                layout.CONSTANTS_FORMAT if constants else layout.FORMAT_VERSION,
                 self.job.id,
                 self.step,
                 self.attempt,
                 now,
                 world_size,
-                [self._reference(rank) for rank in range(world_size)],
+                parts,
                 # JSON has no NaN or infinity; a metric without a number is left out, as retention would.
                 {name: value for name, value in (metrics or {}).items() if math.isfinite(value)},
                 config or {},
                 fingerprint or {},
                 max(0.0, now - began) if began is not None else 0.0,
+                [constants[file] for file in sorted(constants)],
             )
             with durable.NewFile(self.directory / layout.MANIFEST_FILE) as new:
                 new.write(seal(manifest))
                 new.flush()
                 if before_commit is not None:
                     before_commit()
+                self._expect_constants(constants)
                 # The fence comes after the temporary manifest exists: a newer attempt that sweeps
                 # removes that file first, so a writer that is frozen right here can only fail.
                 check_fence(self.job, self.attempt)
@@ -184,7 +193,8 @@ class CheckpointWriter:
                 check_fence(self.job, self.attempt)
                 raise
 
-    def _reference(self, rank: int) -> PartRef:
+    def _reference(self, rank: int, constants: dict[str, ConstantsRef]) -> PartRef:
+        """The part of `rank` as the manifest has it; adds the constants files that it refers to."""
         name = layout.part_file(rank)
         text = read_document(self.directory / name)
         if text is None:
@@ -194,10 +204,32 @@ class CheckpointWriter:
                 safe="earlier checkpoints are untouched",
             )
         part = unseal(text, _PartHead, name)
+        for one in part.constants:
+            constants[one.data.file] = ConstantsRef(one.data.file, one.data.bytes)
         return PartRef(rank, len(text), xxhash.xxh3_64_hexdigest(text), part.data.bytes)
+
+    def _expect_constants(self, constants: dict[str, ConstantsRef]) -> None:
+        """Raise StorageError unless all are there: a file can have been deleted as unused before the part that
+        refers to it was (see store.references)."""
+        if missing := set(constants) - set(os.listdir(self.job.constants) if constants else ()):
+            raise StorageError(
+                f"{self.job.constants / min(missing)}, which the checkpoint of step {self.step} refers to, is not there",
+                safe="earlier checkpoints are untouched",
+                remedy="nothing, if it happens once: the next save writes it again",
+            )
+
+
+class _DataHead(msgspec.Struct):
+    file: str
+    bytes: int
+
+
+class _ConstantsHead(msgspec.Struct):
+    data: _DataHead
 
 
 class _PartHead(msgspec.Struct):
-    """The member of a part that a manifest repeats; the rest is not decoded."""
+    """The members of a part that a manifest repeats; the rest is not decoded."""
 
-    data: DataFile
+    data: _DataHead
+    constants: list[_ConstantsHead] = []
