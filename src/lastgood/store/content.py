@@ -1,9 +1,13 @@
 """Where the bytes of a data file are: in storage, or in memory that somebody lends."""
 
+import ctypes
+import errno
+import fcntl
 import mmap
 import os
+import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
@@ -11,7 +15,10 @@ from typing import Protocol
 from lastgood.core.errors import DamagedError
 from lastgood.store import durable
 
-_PIECE_BYTES = 2**20
+_ALIGNMENT = 4096
+
+_DIRECT_FROM_BYTES = 2**20
+"""Smaller files are read the ordinary way."""
 
 _POPULATE_READ = 22
 """MADV_POPULATE_READ (Linux 5.14), which Python has no name for."""
@@ -23,54 +30,99 @@ class Content(Protocol):
     name: str
     """For messages."""
 
-    def whole(self) -> memoryview:
-        """Memory with a place for every byte; what it holds counts only after `load`. It is writable, stays
-        valid as long as it is referenced, and nobody else sees what is written to it."""
+    @property
+    def in_memory(self) -> memoryview | None:
+        """All of it, where it is in memory: writable, and nobody else sees what is written to it."""
 
-    def load(self, begin: int, end: int) -> bool:
-        """Bring these bytes into their place in `whole()`; False if the content ends before."""
-
-    def pieces(self, begin: int, end: int) -> Iterator[memoryview]:
-        """These bytes one piece after another, each valid until the next; less if the content ends before."""
+    def block(self, begin: int, end: int) -> memoryview | None:
+        """These bytes, valid until this thread asks for others; None if the content ends before."""
 
 
 class StoredContent:
-    """A file. It is read into anonymous memory of its size, made when it is first needed; pages that are
-    not read are never touched. Raises OSError wherever it cannot be read."""
+    """A file. It is read past the page cache (O_DIRECT) into a buffer of each thread: fresh memory takes longer to
+    touch than a fast device takes to fill it, and what others have in the page cache stays there.
 
-    def __init__(self, path: Path, expected_bytes: int) -> None:
+    A file that is in the page cache already is read from there, unless `is_device_meant`. So is one whose file
+    system refuses direct reads. Raises OSError wherever it cannot be read.
+    """
+
+    in_memory = None
+
+    def __init__(self, path: Path, expected_bytes: int, *, is_device_meant: bool = False) -> None:
         self.name = f"{path.parent.name}/{path.name}"
-        self._bytes = expected_bytes
-        self._whole: memoryview | None = None
+        self._buffers = threading.local()
         self._fd = durable.open_regular(path)
         if (size := os.fstat(self._fd).st_size) != expected_bytes:
             raise DamagedError(f"{self.name} has {size} bytes; {expected_bytes} were written")
+        self._is_direct = size >= _DIRECT_FROM_BYTES and (is_device_meant or not _is_cached(self._fd, size))
+        if self._is_direct:
+            self._set_direct(is_on=True)
 
     def __del__(self) -> None:
         if (fd := getattr(self, "_fd", -1)) >= 0:
             os.close(fd)
 
-    def whole(self) -> memoryview:
-        if self._whole is None:
-            self._whole = memoryview(mmap.mmap(-1, self._bytes))
-        return self._whole
+    def block(self, begin: int, end: int) -> memoryview | None:
+        # Direct reads want memory, places and lengths that are multiples of the device's block.
+        first = begin - begin % _ALIGNMENT
+        buffer = self._buffer(_aligned(end) - first)
+        count = 0
+        while count < end - first:
+            more = self._read(buffer[count:], first + count)
+            if more == 0:
+                return None
+            count += more
+        return buffer[begin - first : end - first]
 
-    def load(self, begin: int, end: int) -> bool:
-        return self._fill(self.whole()[begin:end], begin)
+    def _buffer(self, size: int) -> memoryview:
+        """This thread's, which is used again and again: it is touched once, and stays in the processor's cache."""
+        buffer: memoryview | None = getattr(self._buffers, "buffer", None)
+        if buffer is None or len(buffer) < size:
+            buffer = self._buffers.buffer = memoryview(mmap.mmap(-1, size))
+        return buffer[:size]
 
-    def pieces(self, begin: int, end: int) -> Iterator[memoryview]:
-        piece = memoryview(bytearray(min(end - begin, _PIECE_BYTES)))
-        while begin < end and self._fill(part := piece[: end - begin], begin):
-            yield part
-            begin += len(part)
+    def _read(self, view: memoryview, at: int) -> int:
+        try:
+            return os.preadv(self._fd, [view], at)
+        except OSError as error:
+            # Some file systems accept the flag and then refuse the read. Other threads may meet the same at
+            # this moment; switching off twice does no harm.
+            if error.errno != errno.EINVAL or not self._is_direct:
+                raise
+            self._set_direct(is_on=False)
+            return os.preadv(self._fd, [view], at)
 
-    def _fill(self, view: memoryview, at: int) -> bool:
-        while view:
-            count = os.preadv(self._fd, [view], at)
-            if count == 0:
-                return False
-            view, at = view[count:], at + count
-        return True
+    def _set_direct(self, *, is_on: bool) -> None:
+        flags = fcntl.fcntl(self._fd, fcntl.F_GETFL)
+        with suppress(OSError):
+            fcntl.fcntl(self._fd, fcntl.F_SETFL, flags | os.O_DIRECT if is_on else flags & ~os.O_DIRECT)
+
+
+def _aligned(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
+
+
+_SAMPLES = 16
+_SAMPLE_BYTES = 2**18
+
+
+def _is_cached(fd: int, size: int) -> bool:
+    """True if most of the file is in the page cache, judged by samples. (For files that this user may not write to
+    the kernel says so of every page; they are read through the cache, which is slower and nothing worse.)"""
+    pages = _SAMPLE_BYTES // mmap.PAGESIZE
+    found = 0
+    for sample in range(_SAMPLES):
+        at = (size - _SAMPLE_BYTES) * sample // (_SAMPLES - 1)
+        mapped = mmap.mmap(fd, _SAMPLE_BYTES, mmap.MAP_PRIVATE, offset=at - at % mmap.ALLOCATIONGRANULARITY)
+        states = (ctypes.c_ubyte * pages)()
+        start = ctypes.addressof(ctypes.c_char.from_buffer(mapped))
+        if _libc.mincore(ctypes.c_void_p(start), ctypes.c_size_t(_SAMPLE_BYTES), states):
+            return False
+        found += sum(state & 1 for state in states)
+    return 2 * found > _SAMPLES * pages
+
+
+_libc = ctypes.CDLL(None)
 
 
 class Loan:
@@ -111,14 +163,8 @@ class LentContent:
         self._loan = loan
         if loan.bytes < expected_bytes:
             raise DamagedError(f"{self.name} has {loan.bytes} bytes; {expected_bytes} were written")
-        self._whole = loan.whole()[:expected_bytes]
+        self.in_memory: memoryview = loan.whole()[:expected_bytes]
 
-    def whole(self) -> memoryview:
-        return self._whole
-
-    def load(self, begin: int, end: int) -> bool:
+    def block(self, begin: int, end: int) -> memoryview | None:
         self._loan.populate(begin, end)
-        return True
-
-    def pieces(self, begin: int, end: int) -> Iterator[memoryview]:
-        yield self._whole[begin:end]
+        return self.in_memory[begin:end]

@@ -90,10 +90,12 @@ class Checkpoint:
                 self._data[rank] = VerifiedFile(LentContent(loan, name, expected.bytes), expected)
         return self._data[rank]
 
-    def _stored(self, rank: int) -> VerifiedFile:
+    def _stored(self, rank: int, *, is_device_meant: bool = False) -> VerifiedFile:
         expected = self.part(rank).data
-        with _damage_if_missing(f"{self.name}/{layout.data_file(rank)}"):
-            return VerifiedFile(StoredContent(self.directory / layout.data_file(rank), expected.bytes), expected)
+        path = self.directory / layout.data_file(rank)
+        with _damage_if_missing(f"{self.name}/{path.name}"):
+            content = StoredContent(path, expected.bytes, is_device_meant=is_device_meant)
+        return VerifiedFile(content, expected)
 
     @contextmanager
     def _shared(self, constants: Constants) -> Iterator[VerifiedFile]:
@@ -134,7 +136,7 @@ class Checkpoint:
         unread: OSError | None = None
         for rank in range(self.manifest.world_size):
             try:
-                problems += self._stored(rank).problems()
+                problems += self._stored(rank, is_device_meant=True).problems()
                 problems += self._problems_of_constants(rank, whole)
             except DamagedError as error:
                 problems.append(error.what)
