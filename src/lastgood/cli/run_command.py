@@ -68,6 +68,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "do not use lastgood",
     )
     add("--checkpoints", metavar="GLOB", help="where such a program leaves its checkpoints, such as 'out/*.pt'")
+    add(
+        "--standby",
+        action="store_true",
+        help="keep a process that has imported what the program imports, so that a restart takes a moment; "
+        "for `python SCRIPT` and `python -m MODULE` with programs that use lastgood",
+    )
     add("--quiet", action="store_true", help="say only what went wrong")
     add("words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the command and its arguments")
 
@@ -94,6 +100,7 @@ def execute(arguments: argparse.Namespace) -> int:
             time_limit_s=None if arguments.time_limit is None else _positive("--time-limit", arguments.time_limit),
             wrapping=parse_wrapping(arguments.checkpoints, arguments.resume_arg),
             is_quiet=arguments.quiet,
+            is_standby_wanted=arguments.standby,
         )
     )
 

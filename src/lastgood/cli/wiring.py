@@ -13,6 +13,7 @@ from lastgood.launch.library import LibraryProgram
 from lastgood.launch.output import Console, JobLog, reserve_standard_descriptors
 from lastgood.launch.ports import Application
 from lastgood.launch.process import become_subreaper, check_command
+from lastgood.launch.standby import Standby, standby_for
 from lastgood.launch.supervisor import Settings, Supervisor
 from lastgood.launch.takeover import take_lock
 from lastgood.launch.wrapped import WrappedCommand, Wrapping
@@ -31,6 +32,7 @@ class RunRequest(msgspec.Struct, frozen=True):
     wrapping: Wrapping | None = None
     """For a command with checkpoints of its own."""
     is_quiet: bool = False
+    is_standby_wanted: bool = False
 
 
 def run_job(request: RunRequest) -> int:
@@ -55,10 +57,21 @@ def run_job(request: RunRequest) -> int:
                 application = _application(request, job, records, scheduler)
                 if text := warning(request.command, request.settings.grace_s):
                     console.say(text)
-                supervisor = Supervisor(job, lock, application, scheduler, request.settings, console, inbox)
+                standby = _standby(request, console)
+                supervisor = Supervisor(job, lock, application, scheduler, request.settings, console, inbox, standby)
                 return supervisor.run(request.command, {**environment, **advice(request.command, environment)})
         finally:
             console.close()
+
+
+def _standby(request: RunRequest, console: Console) -> Standby | None:
+    if not request.is_standby_wanted:
+        return None
+    standby = standby_for(request.command, os.environ.get("PATH"), console.say)
+    if isinstance(standby, Standby):
+        return standby
+    console.say(f"--standby has no effect: {standby}", is_important=True)
+    return None
 
 
 def _application(request: RunRequest, job: JobDirectory, records: Records, scheduler: LocalScheduler) -> Application:

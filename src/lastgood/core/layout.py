@@ -154,6 +154,8 @@ class Env:
     STATE_DIR = "LASTGOOD_STATE_DIR"
     CHECKPOINT = "LASTGOOD_CHECKPOINT"
     MTTI = "LASTGOOD_MTTI"
+    STANDBY = "LASTGOOD_STANDBY"
+    PARK = "LASTGOOD_PARK"
 
 
 ENVIRONMENT: dict[str, str] = {
@@ -167,6 +169,8 @@ ENVIRONMENT: dict[str, str] = {
     Env.EXPECT_STEP: "a checkpoint of at least this step is known to exist: refuse a fresh start",
     Env.STATE_DIR: "where to remember which jobs once saved (default: ~/.local/state/lastgood)",
     Env.MTTI: 'how often the job is interrupted on average, such as 24h: what every="auto" goes by, in place of a preset',
+    Env.STANDBY: "1: the launcher keeps a standby, and wants to know what the program has imported by its first step",
+    Env.PARK: "in a standby, until the script runs in it: descriptors through which it hears from the launcher",
     Env.CHECKPOINT: "for a wrapped command: path of the checkpoint that it should resume from (unset: none)",
 }
 """Every variable of ours with its meaning; the reference page is made from this table."""

@@ -1,6 +1,7 @@
 """One attempt: the command from its start until the last of its processes is gone."""
 
 import os
+import subprocess
 import time
 from collections.abc import Mapping, Sequence
 
@@ -22,7 +23,8 @@ from lastgood.launch.history import events_since
 from lastgood.launch.inbox import SignalInbox
 from lastgood.launch.output import Console
 from lastgood.launch.ports import Application, LastGood
-from lastgood.launch.process import Command
+from lastgood.launch.process import Command, start_process
+from lastgood.launch.standby import Standby
 from lastgood.launch.time_limit import TimeLimit
 from lastgood.launch.watch import Progress, Watch
 from lastgood.store.attempts import Journal
@@ -67,6 +69,7 @@ class Running:
         inbox: SignalInbox,
         limits: Limits,
         last_good: LastGood | None,
+        standby: Standby | None = None,
     ) -> None:
         self._job = job
         self._number = number
@@ -75,11 +78,13 @@ class Running:
         self._console = console
         self._inbox = inbox
         self._limits = limits
+        self._standby = standby
         self._stop: Stop | None = None
         self._kill_at: float | None = None
         self._killed_at: float | None = None
         self._hang = ""
         self._has_ended = False
+        self._is_standby = False
         self._good_step = last_good.step if last_good else None
         self._good_at = last_good.at if last_good else None
         self._next_look = self._next_status = self._next_note = 0.0
@@ -89,7 +94,8 @@ class Running:
         with heartbeat_directory() as directory:
             environment = {**environment, Env.HEARTBEATS: os.fspath(directory)}
             self._watch = Watch(directory, self._limits.hang or HangPolicy())
-            self._command = Command(command, environment, lock.fd)
+            self._given, self._directory, self._lock_fd = environment, directory, lock.fd
+            self._command = Command(lambda: self._start(command))
             self._console.attach(self._command.stdout, self._command.stderr)
             self._journal.write(
                 "launched",
@@ -98,11 +104,23 @@ class Running:
                 birth=birth_of(self._command.pid),
                 heartbeats=os.fspath(directory),
                 host=os.uname().nodename,
+                is_standby=self._is_standby,
             )
             self._attend()
             self._watch.look()
             has_ranks = has_ranks_in(directory)
-        return self._evidence((oom_kills() or 0) - (kills_before or 0), has_ranks=has_ranks)
+        kills = (oom_kills() or 0) - (kills_before or 0)
+        if self._standby is not None:
+            kills -= self._standby.take_kills(self._command.stranger_statuses)
+        return self._evidence(kills, has_ranks=has_ranks)
+
+    def _start(self, command: Sequence[str]) -> "subprocess.Popen[bytes]":
+        if self._standby is not None:
+            process = self._standby.take(command, self._given)
+            if process is not None:
+                self._is_standby = True
+                return process
+        return start_process(command, self._given, (self._lock_fd,))
 
     def _attend(self) -> None:
         started = time.monotonic()
@@ -207,6 +225,8 @@ class Running:
         if progress is not None and now >= self._next_status:
             self._show(progress)
             self._next_status = now + (1.0 if self._console.is_terminal else _STATUS_EVERY_S)
+        if self._standby is not None and self._stop is None and self._kill_at is None:
+            self._standby.look(self._command, self._directory, self._given, self._lock_fd, self._journal)
 
     def _check_hang(self, now: float) -> None:
         self._hang = self._watch.find_hang(self._console.last_output_at)

@@ -10,7 +10,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 
 import psutil
@@ -54,14 +54,17 @@ def check_command(command: Sequence[str], path: str | None) -> None:
 class Command:
     """A running command and everything it has started."""
 
-    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str], lock_fd: int) -> None:
-        """Start it. Raises CommandNotFoundError or CommandNotExecutableError."""
+    def __init__(self, start: "Callable[[], subprocess.Popen[bytes]]") -> None:
+        """`start` returns it as `start_process` does; what it raises is passed on."""
         self.status: int | None = None
         """Exit code of the command, or minus the signal that ended it, as subprocess has it."""
         self.orphan_statuses: list[int] = []
         """The same for processes that outlived their parent and ended as our children."""
+        self.stranger_statuses: dict[int, int] = {}
+        """The same for children that are not the command's, by process id."""
         self._strangers = {process.pid for process in psutil.Process().children()}
-        self._process = _start(arguments, environment, lock_fd)
+        self._process = start()
+        self._strangers.discard(self._process.pid)
         assert self._process.stdout is not None
         assert self._process.stderr is not None
         # The descriptors are handed on; the file objects must not close them again.
@@ -86,8 +89,16 @@ class Command:
             status = os.waitstatus_to_exitcode(raw)
             if pid == self._process.pid:
                 self.status = self._process.returncode = status
-            elif pid not in self._strangers:
+            elif pid in self._strangers:
+                # Another process may get the number.
+                self._strangers.remove(pid)
+                self.stranger_statuses[pid] = status
+            else:
                 self.orphan_statuses.append(status)
+
+    def note_stranger(self, pid: int) -> None:
+        """A child of ours that was started while the command runs, and is none of its processes."""
+        self._strangers.add(pid)
 
     def is_gone(self) -> bool:
         """True if no process of the command is left, not even a zombie.
@@ -155,7 +166,10 @@ def _is_alive(process: psutil.Process) -> bool:
         return False
 
 
-def _start(arguments: Sequence[str], environment: Mapping[str, str], lock_fd: int) -> "subprocess.Popen[bytes]":
+def start_process(
+    arguments: Sequence[str], environment: Mapping[str, str], pass_fds: Collection[int]
+) -> "subprocess.Popen[bytes]":
+    """Start a command as every attempt is started. Raises CommandNotFoundError or CommandNotExecutableError."""
     launcher = os.getpid()
 
     def before_exec() -> None:
@@ -170,7 +184,7 @@ def _start(arguments: Sequence[str], environment: Mapping[str, str], lock_fd: in
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment,
-            pass_fds=(lock_fd,),
+            pass_fds=pass_fds,
             start_new_session=True,
             preexec_fn=before_exec,  # noqa: PLW1509
         )

@@ -23,13 +23,14 @@ from lastgood.launch.history import past_of, read_records
 from lastgood.launch.inbox import SignalInbox
 from lastgood.launch.output import Console
 from lastgood.launch.ports import Application, LastGood, Scheduler
+from lastgood.launch.standby import Standby
 from lastgood.launch.time_limit import TimeLimit
 from lastgood.store.attempts import Journal, claim_attempt
 from lastgood.store.durable import explained
 from lastgood.store.jobdir import JobDirectory
 from lastgood.store.lock import JobLock
 
-_OURS_PER_ATTEMPT = (Env.FRESH, Env.EXPECT_STEP, Env.CHECKPOINT, Env.DEADLINE)
+_OURS_PER_ATTEMPT = (Env.FRESH, Env.EXPECT_STEP, Env.CHECKPOINT, Env.DEADLINE, Env.STANDBY)
 """What the launcher says to one attempt only must not come from its own environment."""
 
 
@@ -55,6 +56,7 @@ class Supervisor:
         settings: Settings,
         console: Console,
         inbox: SignalInbox,
+        standby: Standby | None = None,
     ) -> None:
         self._job = job
         self._lock = lock
@@ -63,6 +65,7 @@ class Supervisor:
         self._settings = settings
         self._console = console
         self._inbox = inbox
+        self._standby = standby
         self._launch = uuid.uuid4().hex[:16]
         self._past: list[Past] = []
 
@@ -77,6 +80,15 @@ class Supervisor:
         limits = self._limits()
         if (code := self._pause(0.0, limits)) is not None:
             return code
+        try:
+            return self._run_attempts(command, environment, limits, is_fresh=is_fresh)
+        finally:
+            if self._standby is not None:
+                self._standby.close()
+
+    def _run_attempts(
+        self, command: Sequence[str], environment: Mapping[str, str], limits: Limits, *, is_fresh: bool
+    ) -> int:
         while True:
             decision = self._attempt(command, environment, limits, is_fresh=is_fresh)
             is_fresh = False
@@ -127,7 +139,12 @@ class Supervisor:
         before = self._last_good()
         arguments = [*command, *prepared.arguments]
         self._announce(number, prepared.message, arguments)
-        running = Running(self._job, number, journal, self._application, self._console, self._inbox, limits, before)
+        standby = self._standby
+        if standby is not None:
+            standby.is_wanted = restarts_left(self._past, self._settings.policy) > 0
+        running = Running(
+            self._job, number, journal, self._application, self._console, self._inbox, limits, before, standby
+        )
         began = time.monotonic()
         inherited = {name: value for name, value in environment.items() if name not in _OURS_PER_ATTEMPT}
         given = {**inherited, **self._environment(number, limits, environment), **prepared.environment}
@@ -176,6 +193,8 @@ class Supervisor:
             # Behind a pipe Python holds its output back; the last lines before a death are the ones that matter.
             "PYTHONUNBUFFERED": given.get("PYTHONUNBUFFERED", "1"),
         }
+        if self._standby is not None:
+            found[Env.STANDBY] = "1"
         if limits.time is not None:
             found[Env.DEADLINE] = f"{limits.time.deadline_by_wall_clock():.3f}"
         return found

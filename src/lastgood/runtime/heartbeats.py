@@ -9,6 +9,8 @@ from pathlib import Path
 
 from lastgood.core import heartbeat
 from lastgood.core.heartbeat import Heartbeat
+from lastgood.core.layout import Env
+from lastgood.runtime.imports import ImportsReport
 
 
 class HeartbeatWriter:
@@ -19,6 +21,7 @@ class HeartbeatWriter:
         self._sequence = 0
         self.total_steps = -1
         self.last_good_step = -1
+        self._imports = ImportsReport(directory, rank, is_wanted=os.environ.get(Env.STANDBY) == "1")
         if directory is None:
             return
         try:
@@ -44,6 +47,7 @@ class HeartbeatWriter:
         )
         for piece in heartbeat.WRITE_ORDER:
             self._map[piece] = record[piece]
+        self._imports.at_step(step)
 
     def close(self) -> None:
         if self._map is not None:
