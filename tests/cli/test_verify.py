@@ -141,10 +141,10 @@ def test_one_that_retention_deletes_meanwhile_is_no_damage(lastgood, job, save_s
 
     real = Checkpoint.verify
 
-    def deleted_first(self):
+    def deleted_first(self, *known):
         if self.manifest.step == 1:
             sweep.delete_checkpoint(job, self.name)
-        return real(self)
+        return real(self, *known)
 
     monkeypatch.setattr(Checkpoint, "verify", deleted_first)
     said = lastgood("verify", job.path)

@@ -65,13 +65,36 @@ def test_what_we_write_into_a_checkpoint_is_ours_also_while_it_is_written():
     for name in ours:
         assert layout.is_part_of_checkpoint(name)
         assert layout.is_part_of_checkpoint(name + layout.TEMPORARY_SUFFIX)
+        assert layout.is_part_of_checkpoint(f"{name}.0123456789abcdef{layout.TEMPORARY_SUFFIX}")
 
 
 @pytest.mark.parametrize(
-    "name", ["notes.txt", "rank-0.json", "rank-00000.txt", "manifest.json.bak", "x.part", "MANIFEST.JSON"]
+    "name",
+    [
+        "notes.txt",
+        "rank-0.json",
+        "rank-00000.txt",
+        "manifest.json.bak",
+        "x.part",
+        "MANIFEST.JSON",
+        "manifest.json.0123.part",
+    ],
 )
 def test_what_others_put_there_is_not(name):
     assert not layout.is_part_of_checkpoint(name)
+
+
+def test_names_of_constants_are_read_back():
+    digest = "0123456789abcdef" * 2
+    assert layout.parse_constants_file(layout.constants_file(digest, 12345)) == (digest, 12345)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["0" * 32 + ".safetensors", "0" * 31 + "-0001.safetensors", "0" * 32 + "-00001.safetensors", "x-0001.safetensors"],
+)
+def test_other_names_are_no_constants(name):
+    assert layout.parse_constants_file(name) is None
 
 
 def test_every_variable_is_described():

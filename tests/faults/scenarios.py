@@ -7,7 +7,7 @@ some hundred times.
 import resource
 import signal
 
-from faults import flaws, lossyfs, states
+from faults import constant_states, flaws, lossyfs, states
 from lastgood.core.layout import PINNED_FILE, REJECTED_FILE
 from lastgood.core.retention import Keep
 from lastgood.store import attempts, catalogue, durable, jobdir, reader, sweep
@@ -73,6 +73,29 @@ JUDGING_LIMIT_S = 240
 """Real time is for what waits; a machine that is busy with other things must not fail a test."""
 
 
+def live_with_constants(job: str, step: int, base: int) -> None:
+    constant_states.live(job, step, base)
+
+
+def noted_life_with_constants(job: str, step: int, base: int) -> None:
+    """As `noted_life`, with arrays that do not change; of attempts before, two checkpoints are kept."""
+    states.make_repeatable(step)
+    directory = jobdir.create_job(job)
+    attempt = attempts.claim_attempt(directory, "").attempt
+    with durable.explained("tidy", job):
+        sweep.sweep_incomplete(directory, attempt)
+    retention = sweep.Retention(directory, Keep(last=2), attempt)
+    for number, constants in enumerate((base, base + 1)):
+        constant_states.write(directory, step + number, attempt, constants)
+        lossyfs.leave_note(job, f"committed {step + number}")
+        with durable.explained("tidy", job):
+            retention.apply()
+
+
+def unfreeze(job: str, attempt: int) -> None:
+    constant_states.unfreeze(job, attempt)
+
+
 def judge(job: str, good: int) -> None:
     """Look for what to resume from, as a start does, with little memory and little time."""
     _with_little()
@@ -96,5 +119,20 @@ def _with_little() -> None:
 
 
 SCENARIOS = {
-    f.__name__: f for f in (start, save, retire, recover, reject, pin, whole_life, noted_life, judge, judge_size)
+    f.__name__: f
+    for f in (
+        start,
+        save,
+        retire,
+        recover,
+        reject,
+        pin,
+        whole_life,
+        noted_life,
+        live_with_constants,
+        noted_life_with_constants,
+        unfreeze,
+        judge,
+        judge_size,
+    )
 }

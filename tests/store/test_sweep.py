@@ -51,7 +51,7 @@ def test_nothing_is_deleted_on_the_strength_of_a_damaged_one(job, save_step):
 def test_each_is_read_back_only_once(job, save_step, monkeypatch):
     reads = []
     real = Checkpoint.verify
-    monkeypatch.setattr(Checkpoint, "verify", lambda self: (reads.append(self.name), real(self))[1])
+    monkeypatch.setattr(Checkpoint, "verify", lambda self, *known: (reads.append(self.name), real(self, *known))[1])
     retention = Retention(job, Keep(last=1))
     for step in (1, 2, 3):
         save_step(step)

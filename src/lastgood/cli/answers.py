@@ -66,6 +66,7 @@ class ShowAnswer(_Answer):
     write_s: Annotated[float, _says("seconds from the start of the save to the commit")]
     bytes: Annotated[int, _says("size of all its parts")]
     world_size: Annotated[int, _says("ranks that wrote it")]
+    constants_bytes: Annotated[int, _says("size of the constants that it refers to, which other checkpoints share")]
     rank_bytes: Annotated[list[int], _says("size of each rank's part")]
     metrics: Annotated[dict[str, float], _says("what was logged at that step")]
     config: Annotated[dict[str, Any], _says("hyperparameters given to Run(config=...)")]
@@ -108,6 +109,9 @@ class PruneAnswer(_Answer):
     checkpoints: Annotated[list[PrunedCheckpoint], _says("newest first")]
     incomplete: Annotated[list[str], _says("directories without a manifest that were swept, or would be")]
     freed_bytes: Annotated[int, _says("size of the deleted checkpoints, without the incomplete ones")]
+    constants: Annotated[
+        list[str], _says("constants files that were deleted because no checkpoint refers to them")
+    ] = []
 
 
 class PinAnswer(_Answer):

@@ -61,6 +61,7 @@ def _prune(job: "JobDirectory", keep: "Keep", lock: "JobLock | None") -> "PruneA
     from lastgood.cli.answers import PruneAnswer, PrunedCheckpoint
     from lastgood.store import durable
     from lastgood.store.attempts import attempt_numbers
+    from lastgood.store.references import References
     from lastgood.store.survey import State, survey
     from lastgood.store.sweep import Retention, sweep_incomplete
 
@@ -82,12 +83,15 @@ def _prune(job: "JobDirectory", keep: "Keep", lock: "JobLock | None") -> "PruneA
             ]
         else:
             incomplete = sweep_incomplete(job, ended_before)
+        # Those of the newest attempt wait for the next one: a save of it may still be under way.
+        constants = References(job, newest).sweep() if lock is not None and lock.is_held else []
     return PruneAnswer(
         job=output.plain(str(job.path)),
         is_dry_run=lock is None,
         checkpoints=[PrunedCheckpoint(v.name, v.is_kept, v.reason) for v in verdicts],
         incomplete=incomplete,
         freed_bytes=sum(sizes[v.name] for v in verdicts if not v.is_kept),
+        constants=constants,
     )
 
 
@@ -120,6 +124,7 @@ def _text(answer: "PruneAnswer") -> str:
     would = "would be deleted" if answer.is_dry_run else "deleted"
     rows = [(c.name, "kept" if c.is_kept else would, c.reason) for c in answer.checkpoints]
     rows += [(name, would, "incomplete: it was never committed") for name in answer.incomplete]
+    rows += [(name, would, "constants that no checkpoint refers to") for name in answer.constants]
     if not rows:
         return f"no checkpoints in {answer.job}"
     count = sum(not c.is_kept for c in answer.checkpoints)

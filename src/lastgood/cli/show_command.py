@@ -51,6 +51,7 @@ def execute(parsed: argparse.Namespace) -> int:
         created=manifest.created,
         write_s=manifest.write_s,
         bytes=manifest.bytes,
+        constants_bytes=manifest.constants_bytes,
         world_size=manifest.world_size,
         rank_bytes=[part.bytes + part.data_bytes for part in manifest.parts],
         metrics=manifest.metrics,
@@ -84,6 +85,12 @@ def _text(answer: "ShowAnswer", state: "RankState") -> list[str]:
         ("attempt", str(answer.attempt)),
         ("committed", f"{when}, {age} ago; written in {units.duration(answer.write_s)}"),
         ("size", f"{units.byte_size(answer.bytes)}, by {answer.world_size} rank(s)"),
+        (
+            "constants",
+            f"{units.byte_size(answer.constants_bytes)}, written once for several checkpoints"
+            if answer.constants_bytes
+            else "",
+        ),
         ("ranks", ", ".join(map(units.byte_size, answer.rank_bytes)) if answer.world_size > 1 else ""),
         ("rejected", answer.rejected),
         ("pinned", answer.pin_reason),

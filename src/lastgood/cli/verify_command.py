@@ -52,8 +52,9 @@ def execute(parsed: argparse.Namespace) -> int:
     if not chosen:
         raise NoSuchJobError(f"{job.path} has no committed checkpoint: there is nothing to verify")
     verified = []
+    whole_constants: set[str] = set()
     for one in chosen:
-        result = _verify(job, one, parsed.clear_rejected)
+        result = _verify(job, one, parsed.clear_rejected, whole_constants)
         if result is None:
             output.note(f"{one.name} was deleted while it was being read")
             continue
@@ -75,13 +76,15 @@ def _exit_code(results: list[str]) -> int:
     return next((error.exit_code for result, error in codes.items() if result in results), 0)
 
 
-def _verify(job: "JobDirectory", one: "Surveyed", may_clear: bool) -> "VerifiedCheckpoint | None":
+def _verify(
+    job: "JobDirectory", one: "Surveyed", may_clear: bool, whole_constants: set[str]
+) -> "VerifiedCheckpoint | None":
     from lastgood.cli.answers import VerifiedCheckpoint
     from lastgood.core import layout
     from lastgood.store import durable
     from lastgood.store.catalogue import clear_mark
 
-    result, problems = _read(job, one)
+    result, problems = _read(job, one, whole_constants)
     if problems and not os.path.lexists(job.checkpoints / one.name / layout.MANIFEST_FILE):
         return None
     rejected = one.listed.rejected
@@ -101,7 +104,7 @@ def _verify(job: "JobDirectory", one: "Surveyed", may_clear: bool) -> "VerifiedC
     )
 
 
-def _read(job: "JobDirectory", one: "Surveyed") -> "tuple[VerifyResult, list[str]]":
+def _read(job: "JobDirectory", one: "Surveyed", whole_constants: set[str]) -> "tuple[VerifyResult, list[str]]":
     from lastgood.core.errors import DamagedError, NoSuchJobError
     from lastgood.store.reader import open_checkpoint
     from lastgood.store.survey import State
@@ -111,7 +114,7 @@ def _read(job: "JobDirectory", one: "Surveyed") -> "tuple[VerifyResult, list[str
     if one.manifest is None:
         return ("unreadable" if one.state is State.UNREADABLE else "damaged"), [one.problem]
     try:
-        problems = open_checkpoint(job, one.name).verify()
+        problems = open_checkpoint(job, one.name).verify(whole_constants)
     except (DamagedError, NoSuchJobError) as error:
         problems = [error.what]
     except OSError as error:

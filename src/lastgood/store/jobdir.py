@@ -2,6 +2,7 @@
 
 import errno
 import os
+import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -31,6 +32,8 @@ class JobDirectory:
         self.constants = path / layout.CONSTANTS_DIR
         self.known_fresh: dict[int, bool] = {}
         """Of the attempts read so far, whether each was meant to start anew."""
+        self.settling = threading.Lock()
+        """Held where a checkpoint becomes one, and where it is judged which constants checkpoints need."""
 
     @property
     def id(self) -> str:

@@ -18,6 +18,7 @@ from lastgood.store.attempts import attempt_numbers, check_fence
 from lastgood.store.catalogue import known, list_checkpoints, set_mark
 from lastgood.store.jobdir import JobDirectory
 from lastgood.store.reader import open_checkpoint
+from lastgood.store.references import References
 
 
 class Retention:
@@ -28,6 +29,10 @@ class Retention:
         self._keep = keep
         self._attempt = attempt
         self._verified: set[str] = set()
+        self.trouble = ""
+        """Why the last `apply` did not work, if it did not; kept here by who has noted it."""
+        self._whole_constants: set[str] = set()
+        self._references = References(job, attempt)
 
     def plan(self) -> list[Verdict]:
         """What would be kept and deleted now, newest first. Nothing is touched."""
@@ -36,7 +41,8 @@ class Retention:
         return judge([k for c in committed if (k := known(self._job, c)) is not None], self._keep)
 
     def apply(self) -> list[Verdict]:
-        """Delete what need not be kept, after the last good one has been read back and found whole.
+        """Delete what need not be kept, after the last good one has been read back and found whole; then, for an
+        attempt, constants that nothing refers to any more.
 
         Returns the verdicts on those that were deleted. If the newest turns out to be damaged it is
         marked as rejected and the plan is made again, so nothing is deleted on the strength of it.
@@ -46,7 +52,7 @@ class Retention:
             verdicts = self.plan()
             condemned = [v for v in verdicts if not v.is_kept]
             if not condemned:
-                return []
+                break
             last_good = next(v.name for v in verdicts if v.reason == "last good")
             problems = self._problems(last_good)
             if self._attempt:
@@ -57,12 +63,14 @@ class Retention:
             set_mark(self._job, last_good, REJECTED_FILE, problems[0], self._attempt)
         for verdict in condemned:
             delete_checkpoint(self._job, verdict.name)
+        if self._attempt:
+            self._references.sweep()
         return condemned
 
     def _problems(self, name: str) -> list[str]:
         if name in self._verified:
             return []
-        problems = open_checkpoint(self._job, name).verify()
+        problems = open_checkpoint(self._job, name).verify(self._whole_constants)
         if not problems:
             # What can be read is not yet durable: who committed it may have died before its last flush.
             durable.flush_directory(self._job.checkpoints / name)
@@ -90,13 +98,14 @@ def sweep_incomplete(job: JobDirectory, before_attempt: int) -> list[str]:
     of earlier starts, too. (One of a mark goes with its checkpoint, or with the next mark.)
 
     An earlier attempt may still be alive, frozen right before its commit. Its temporary manifest is
-    removed first: then its rename has nothing to rename, and its next try meets the fence.
+    removed first: then its rename has nothing to rename, and its next try meets the fence. (Constants are swept
+    by `Retention`, after the first commit: until then this attempt may want to go on with them.)
     """
     swept = []
     for listed in list_checkpoints(job):
         if listed.is_committed or listed.is_link or listed.attempt >= before_attempt:
             continue
-        durable.delete_file(job.checkpoints / listed.name / (MANIFEST_FILE + TEMPORARY_SUFFIX))
+        _delete_temporary_manifests(job, listed.name)
         if (job.checkpoints / listed.name / MANIFEST_FILE).exists():
             continue
         with suppress(FileNotFoundError):
@@ -110,6 +119,14 @@ def sweep_incomplete(job: JobDirectory, before_attempt: int) -> list[str]:
             if layout.is_left_by_start(name, newest):
                 durable.delete_file(directory / name)
     return swept
+
+
+def _delete_temporary_manifests(job: JobDirectory, name: str) -> None:
+    directory = job.checkpoints / name
+    with suppress(FileNotFoundError):
+        for file in os.listdir(directory):
+            if file.endswith(TEMPORARY_SUFFIX) and layout.without_temporary(file) == MANIFEST_FILE:
+                durable.delete_file(directory / file)
 
 
 def _delete_ours(job: JobDirectory, name: str) -> None:

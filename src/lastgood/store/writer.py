@@ -167,12 +167,27 @@ class CheckpointWriter:
                 new.flush()
                 if before_commit is not None:
                     before_commit()
-                self._expect_constants(constants)
-                # The fence comes after the temporary manifest exists: a newer attempt that sweeps
-                # removes that file first, so a writer that is frozen right here can only fail.
-                check_fence(self.job, self.attempt)
-                self._publish(new)
+                with self.job.settling:
+                    self._expect_constants(constants)
+                    # The fence comes after the temporary manifest exists: a newer attempt that sweeps
+                    # removes that file first, so a writer that is frozen right here can only fail.
+                    check_fence(self.job, self.attempt)
+                    self._publish(new)
         return manifest
+
+    def is_committed(self) -> bool:
+        """True if its manifest is visible."""
+        return (self.directory / layout.MANIFEST_FILE).exists()
+
+    def secure_commit(self) -> Manifest:
+        """The manifest of a commit by somebody who may have died right after it: visible, now durable, too.
+        Raises StorageError."""
+        with self._explained("read the checkpoint in"):
+            durable.flush_directory(self.directory)
+            text = read_document(self.directory / layout.MANIFEST_FILE)
+            if text is None:
+                raise StorageError(f"{self.directory} has lost its manifest", safe="earlier checkpoints are untouched")
+            return unseal(text, Manifest, self.name)
 
     def _publish(self, manifest: durable.NewFile) -> None:
         try:
@@ -212,6 +227,7 @@ class CheckpointWriter:
         """Raise StorageError unless all are there: a file can have been deleted as unused before the part that
         refers to it was (see store.references)."""
         if missing := set(constants) - set(os.listdir(self.job.constants) if constants else ()):
+            check_fence(self.job, self.attempt)
             raise StorageError(
                 f"{self.job.constants / min(missing)}, which the checkpoint of step {self.step} refers to, is not there",
                 safe="earlier checkpoints are untouched",
