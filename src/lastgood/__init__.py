@@ -18,10 +18,11 @@ _WHERE = {
     "Keep": "lastgood.core.retention",
     "ResumableSampler": "lastgood.runtime.sampler",
     "LastgoodError": "lastgood.core.errors",
+    "Writing": "lastgood.core.writing",
     "read_log": "lastgood.runtime.values_log",
 }
 
-__all__ = ["Every", "Keep", "LastgoodError", "ResumableSampler", "Run", "__version__", "read_log"]
+__all__ = ["Every", "Keep", "LastgoodError", "ResumableSampler", "Run", "Writing", "__version__", "read_log"]
 
 
 def __getattr__(name: str) -> object:

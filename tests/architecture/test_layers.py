@@ -122,6 +122,7 @@ def test_the_public_names_are_these() -> None:
         "LastgoodError",
         "ResumableSampler",
         "Run",
+        "Writing",
         "__version__",
         "read_log",
     }

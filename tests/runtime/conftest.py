@@ -20,6 +20,12 @@ def _no_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
+@pytest.fixture(autouse=True)
+def _foreground(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A save is committed when it returns, unless a test asks for the keeper."""
+    monkeypatch.setenv("LASTGOOD_KEEPER", "off")
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """Where the job lives."""

@@ -52,6 +52,7 @@ def _nobody_started_us(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in SURROUNDINGS:
         if name != layout.Env.STATE_DIR:
             monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(layout.Env.KEEPER, "off")
 
 
 def live(start: Start, until: int, **settings: Any) -> int:

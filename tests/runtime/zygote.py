@@ -62,7 +62,11 @@ class Zygote:
             program=program,
             arguments=arguments,
             output=str(output),
-            environment={"LASTGOOD_STATE_DIR": state, **(environment or {})},
+            environment={
+                "LASTGOOD_STATE_DIR": state,
+                "LASTGOOD_KEEPER": os.environ.get("LASTGOOD_KEEPER", "on"),
+                **(environment or {}),
+            },
         )
         self._living.add(pid)
         self._outputs[pid] = output

@@ -154,6 +154,8 @@ class Env:
     STATE_DIR = "LASTGOOD_STATE_DIR"
     CHECKPOINT = "LASTGOOD_CHECKPOINT"
     MTTI = "LASTGOOD_MTTI"
+    KEEPER = "LASTGOOD_KEEPER"
+    KEEPER_LINGER = "LASTGOOD_KEEPER_LINGER"
     STANDBY = "LASTGOOD_STANDBY"
     PARK = "LASTGOOD_PARK"
 
@@ -169,6 +171,9 @@ ENVIRONMENT: dict[str, str] = {
     Env.EXPECT_STEP: "a checkpoint of at least this step is known to exist: refuse a fresh start",
     Env.STATE_DIR: "where to remember which jobs once saved (default: ~/.local/state/lastgood)",
     Env.MTTI: 'how often the job is interrupted on average, such as 24h: what every="auto" goes by, in place of a preset',
+    Env.KEEPER: "off: no keeper; the loop stands still while a checkpoint is written (default: on)",
+    Env.KEEPER_LINGER: "how long the keeper holds the snapshot of a job that has died and has no launcher, for the "
+    "next attempt on this node, such as 5min (default: 60s)",
     Env.STANDBY: "1: the launcher keeps a standby, and wants to know what the program has imported by its first step",
     Env.PARK: "in a standby, until the script runs in it: descriptors through which it hears from the launcher",
     Env.CHECKPOINT: "for a wrapped command: path of the checkpoint that it should resume from (unset: none)",
@@ -182,6 +187,8 @@ FOREIGN_ENVIRONMENT: dict[str, str] = {
     "SLURM_JOB_END_TIME": "end of the allocation, in seconds since 1970; used where nothing else states a limit",
     "SLURM_JOB_NUM_NODES": "number of nodes, for the preset of how often the job is interrupted",
     "GROUP_WORLD_SIZE": "the same, as torchrun counts its agents",
+    "LOCAL_WORLD_SIZE": "number of ranks on this node, which share its memory for snapshots; also "
+    "OMPI_COMM_WORLD_LOCAL_SIZE and MPI_LOCALNRANKS",
     "WORLD_SIZE": "more than 1: torch.distributed must be initialised before `Run` is made",
     "XDG_STATE_HOME": "its directory `lastgood` is used where LASTGOOD_STATE_DIR is not set",
     "HOME": "its directory `.local/state/lastgood` is used where neither is set",

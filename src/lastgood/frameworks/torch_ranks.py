@@ -21,7 +21,7 @@ _COURTESY_S = 3.0
 """How long a rank lives on after another one failed: whoever watches the ranks takes the end that comes first for
 the cause, and it should be that of the rank which failed on its own account."""
 
-_HEAD_NUMBERS = 6
+_HEAD_NUMBERS = 8
 """Numbers that fit into the first message of an exchange: most need no second one."""
 
 _TELL = -1

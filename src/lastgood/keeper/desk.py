@@ -4,20 +4,17 @@ checkpoints whose parts are all there, and deletes what retention gives up."""
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import msgspec
 
-from lastgood.core.errors import FencedError, LastgoodError, RankTimeoutError
+from lastgood.core.errors import FencedError, LastgoodError
+from lastgood.core.retention import Keep
 from lastgood.core.units import duration
-from lastgood.keeper.protocol import Cleared, Committed, Event, Order, Written, failed
-from lastgood.store import durable
-from lastgood.store.attempts import Journal, check_fence
-from lastgood.store.committing import commit, note_failure, retain
-from lastgood.store.gentle import FullSpeed, Pacer
+from lastgood.keeper import work
+from lastgood.keeper.protocol import Committed, Event, Order, Written, failed
 from lastgood.store.jobdir import JobDirectory
 from lastgood.store.sweep import Retention
-from lastgood.store.writer import CheckpointWriter
 
 _LOOK_S = 0.1
 """How often the parts of other nodes are looked for."""
@@ -53,9 +50,10 @@ class Desk:
         self._making: dict[Key, _Checkpoint] = {}
         self._gone: dict[int, bool] = {}
         """Local ranks, and whether each has ended."""
-        self._retention: tuple[Order, Retention] | None = None
-        self._is_retention_due = False
-        self._is_clearing = self._is_over = False
+        self._retention: tuple[tuple[int, Keep], Retention] | None = None
+        """It remembers what it has verified, so it is kept as long as it serves."""
+        self._to_clear: Order | None = None
+        """The newest commit that retention has not followed yet."""
         self._threads = [
             threading.Thread(target=self._write_all, name="lastgood-writer", daemon=True),
             threading.Thread(target=self._commit_all, name="lastgood-committer", daemon=True),
@@ -81,7 +79,7 @@ class Desk:
     def is_idle(self) -> bool:
         """Nothing is left to write, to commit or to delete."""
         with self._changed:
-            return not (self._making or self._is_retention_due or self._is_clearing)
+            return not self._making and self._to_clear is None
 
     def is_saved(self) -> bool:
         """Nothing is left to write or to commit."""
@@ -101,7 +99,7 @@ class Desk:
                 while not self._orders:
                     self._changed.wait()
                 order, content = self._orders.popleft()
-            error = self._write(order, content)
+            error = work.write_part(self._job, order, content)
             del content
             with self._changed:
                 making = self._making[order.key]
@@ -119,27 +117,14 @@ class Desk:
                 # Rank 0 is told how its checkpoint ends, once.
                 self._notify(order.rank, failed(order.step, error))
 
-    def _write(self, order: Order, content: memoryview) -> LastgoodError | None:
-        writer = self._writer(order)
-        try:
-            with durable.explained("look for newer attempts in", self._job.attempts):
-                check_fence(self._job, order.attempt)
-            writer.write_laid_out(order.rank, [content], order.entries, order.shared, _pacer(order))
-        except LastgoodError as error:
-            self._note_failure(order, error)
-            return error
-        return None
-
     # The committer -------------------------------------------------------------------------------------------
 
     def _commit_all(self) -> None:
         while True:
             with self._changed:
                 order = self._next_to_commit()
-                is_clearing = order is None and self._is_retention_due
-                if is_clearing:
-                    self._is_retention_due, self._is_clearing = False, True
-                elif order is None:
+                is_clearing = order is None and self._to_clear is not None
+                if not is_clearing and order is None:
                     self._changed.wait(_LOOK_S if self._making else None)
                     continue
             if order is not None:
@@ -153,31 +138,32 @@ class Desk:
         return ready[0] if ready else None
 
     def _conclude(self, order: Order) -> None:
+        """Commit a checkpoint, or give it up; or wait a little if a part of it is still to come."""
         making = self._making[order.key]
-        error = making.error
-        if error is None:
-            try:
-                if self._is_part_missing(order, making):
-                    with self._changed:
-                        self._changed.wait(_LOOK_S)
-                    return
-                event = self._commit(order)
-            except LastgoodError as problem:
-                error = problem
-                self._note_failure(order, error)
-        if error is not None:
-            self._writer(order).abandon(order.rank)
+        event: Event
+        try:
+            if making.error is not None:
+                raise making.error
+            if self._is_part_missing(order, making):
+                with self._changed:
+                    self._changed.wait(_LOOK_S)
+                return
+            event = work.commit_parts(self._job, order)
+        except LastgoodError as error:
+            if making.error is None:
+                work.note_failed(self._job, order, error)
+            else:
+                work.writer_of(self._job, order).abandon(order.rank)
             event = failed(order.step, error)
         with self._changed:
+            if isinstance(event, Committed):
+                self._to_clear = order
             del self._making[order.key]
         self._notify(0, event)
 
     def _is_part_missing(self, order: Order, making: _Checkpoint) -> bool:
         """Raises RankTimeoutError if one will not come, FencedError if it is too late for all."""
-        try:
-            missing = self._writer(order).missing_parts(order.world_size)
-        except OSError as error:
-            raise durable.explain(error, "look for the parts in", self._writer(order).directory) from error
+        missing = work.missing_parts(self._job, order)
         if not missing:
             return False
         with self._changed:
@@ -185,78 +171,30 @@ class Desk:
                 # A local rank was slower than rank 0.
                 return True
             never = [rank for rank in missing if self._gone.get(rank) and rank not in making.given]
+        if never:
+            raise work.part_never_came(order, never, "ended before giving its part")
         waited_s = self._clock() - making.leader_since
-        if never or waited_s > order.limit_s:
-            ranks = _listed(never or missing)
-            how = "ended before giving its part" if never else f"gave no part within {duration(waited_s)}"
-            raise RankTimeoutError(
-                f"{ranks} {how} of the checkpoint of step {order.step}",
-                safe="earlier checkpoints are untouched",
-                remedy="look for the first error in that rank's output",
-            )
+        if waited_s > order.limit_s:
+            raise work.part_never_came(order, missing, f"gave no part within {duration(waited_s)}")
         if self._clock() - making.looked_at > _FENCE_LOOK_S:
             making.looked_at = self._clock()
-            with durable.explained("look for newer attempts in", self._job.attempts):
-                check_fence(self._job, order.attempt)
+            work.refuse_fenced(self._job, order)
         return True
 
-    def _commit(self, order: Order) -> Event:
-        journal = Journal(self._job, order.attempt)
-        try:
-            manifest, write_s = commit(
-                self._writer(order),
-                journal,
-                order.world_size,
-                clock=time.time,
-                began=order.began,
-                metrics=order.metrics,
-                config=order.config,
-                fingerprint=order.fingerprint,
-            )
-        finally:
-            journal.close()
-        self._is_retention_due = True
-        if self._retention is None or (self._retention[0].attempt, self._retention[0].keep) != (
-            order.attempt,
-            order.keep,
-        ):
-            self._retention = (order, Retention(self._job, order.keep, order.attempt))
-        else:
-            self._retention = (order, self._retention[1])
-        return Committed(order.step, manifest.name, manifest.bytes, write_s)
-
     def _clear(self) -> None:
-        assert self._retention is not None
-        order, retention = self._retention
-        _pacer(order).enter()
-        journal = Journal(self._job, order.attempt)
+        order = self._to_clear
+        assert order is not None
+        if self._retention is None or self._retention[0] != (order.attempt, order.keep):
+            self._retention = ((order.attempt, order.keep), Retention(self._job, order.keep, order.attempt))
+        work.pacer_of(order).enter()
+        event: Event | None = None
         try:
-            trouble = retain(retention, journal, order.step)
+            event = work.clear(self._job, order, self._retention[1])
         except FencedError:
             # The next save of this attempt meets the fence, too, and says so.
-            trouble = ""
-        finally:
-            journal.close()
-            with self._changed:
-                self._is_clearing = False
-        self._notify(0, Cleared(order.step, trouble))
-
-    # ---------------------------------------------------------------------------------------------------------
-
-    def _writer(self, order: Order) -> CheckpointWriter:
-        return CheckpointWriter(self._job, order.step, order.attempt)
-
-    def _note_failure(self, order: Order, error: LastgoodError) -> None:
-        self._writer(order).abandon(order.rank)
-        journal = Journal(self._job, order.attempt)
-        note_failure(journal, order.step, order.rank, error)
-        journal.close()
-
-
-def _pacer(order: Order) -> Pacer:
-    return FullSpeed(order.writing.threads) if order.is_urgent else Pacer(order.writing)
-
-
-def _listed(ranks: Iterable[int]) -> str:
-    found = [str(rank) for rank in ranks]
-    return f"rank{'s' if len(found) > 1 else ''} {', '.join(found[:20])}"
+            event = None
+        with self._changed:
+            if self._to_clear is order:
+                self._to_clear = None
+        if event is not None:
+            self._notify(0, event)

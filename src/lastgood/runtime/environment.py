@@ -14,6 +14,11 @@ from lastgood.core.units import parse_duration
 _RESTART_COUNTS = ("SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT")
 """Variables that count restarts from 0. (Slurm sets its own only from the first restart on.)"""
 
+_LOCAL_RANK_COUNTS = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
+"""Variables that say how many ranks run on this node: torchrun's, Open MPI's, MPICH's."""
+
+DEFAULT_LINGER_S = 60.0
+
 _NODE_COUNTS = ("SLURM_JOB_NUM_NODES", "GROUP_WORLD_SIZE")
 """Variables that say on how many nodes the job runs: Slurm's, and torchrun's number of its agents."""
 
@@ -32,10 +37,19 @@ class Surroundings(msgspec.Struct, frozen=True):
     mtti: Mtti = preset_mtti()
     """How often the job is interrupted: stated, or a preset for its number of nodes."""
     is_mtti_stated: bool = False
+    may_use_keeper: bool = True
+    linger_s: float = DEFAULT_LINGER_S
+    """How long the keeper stays after a death of the job, for the next attempt."""
+    local_ranks: int = 1
 
     @property
     def is_launched(self) -> bool:
         return self.attempt is not None
+
+    @property
+    def is_launcher_here(self) -> bool:
+        """The launcher runs on this node: its directory of heartbeats is visible."""
+        return self.is_launched and (self.heartbeats is None or os.path.isdir(self.heartbeats))
 
     def expectations(self) -> list[Expectation]:
         """Signs that this job has run before."""
@@ -58,8 +72,30 @@ def read_surroundings(environment: Mapping[str, str] = os.environ) -> Surroundin
         expect_step=_number(environment, Env.EXPECT_STEP),
         mtti=_mtti(environment),
         is_mtti_stated=bool(environment.get(Env.MTTI)),
+        may_use_keeper=may_use_keeper(environment),
+        linger_s=linger_s(environment),
+        local_ranks=max(
+            (int(v) for name in _LOCAL_RANK_COUNTS if (v := environment.get(name, "")).isdigit()), default=1
+        ),
         restarts={name: int(v) for name in _RESTART_COUNTS if (v := environment.get(name, "")).isdigit()},
     )
+
+
+def may_use_keeper(environment: Mapping[str, str]) -> bool:
+    """Raises UsageError for a value that is neither on nor off."""
+    text = environment.get(Env.KEEPER, "")
+    if text not in ("", "on", "off"):
+        raise UsageError(f"the environment variable {Env.KEEPER} is {text!r}: on or off", remedy=f"unset {Env.KEEPER}")
+    return text != "off"
+
+
+def linger_s(environment: Mapping[str, str]) -> float:
+    """Raises UsageError for what is no duration."""
+    text = environment.get(Env.KEEPER_LINGER, "")
+    try:
+        return parse_duration(text) if text else DEFAULT_LINGER_S
+    except UsageError as problem:
+        raise UsageError(f"{Env.KEEPER_LINGER}: {problem.what}", remedy=problem.remedy) from None
 
 
 def _number(environment: Mapping[str, str], name: str) -> int | None:

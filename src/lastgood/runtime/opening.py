@@ -1,6 +1,7 @@
 """Opening the job for this process: its directory, its lock, its attempt. Rank 0 acts, all ranks learn."""
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +9,21 @@ import msgspec
 
 from lastgood.core.errors import DamagedError, NoSuchJobError, UsageError
 from lastgood.core.start import Expectation
+from lastgood.core.units import duration
+from lastgood.keeper.client import Keeper, NoKeeperError
 from lastgood.runtime.agreement import from_rank_0
 from lastgood.runtime.environment import Surroundings
 from lastgood.runtime.ports import Ranks
+from lastgood.runtime.talk import say
 from lastgood.store.attempts import attempt_numbers, claim_attempt, read_attempt, read_events
 from lastgood.store.jobdir import JobDirectory, create_job, open_job
 from lastgood.store.lock import JobLock, lock_job
 from lastgood.store.record import Records, refuse_vanished
+
+DRAIN_LIMIT_S = 600.0
+"""How long a start waits for what an earlier attempt's keeper writes; then it begins with an older checkpoint."""
+
+_PATIENCE_S = 15.0
 
 
 class OpenedJob(msgspec.Struct, frozen=True):
@@ -54,6 +63,8 @@ def open_for(
         job = create_job(path)
         if not surroundings.is_launched:
             held.append(lock_job(job))
+            # Before the claim: afterwards the snapshot of an attempt that has died would be too late.
+            await_keeper(job.id)
         if is_fresh_meant:
             records.forget(path)
         record = records.read(path)
@@ -73,6 +84,25 @@ def open_for(
         for lock in held:
             lock.close()
         raise
+
+
+def await_keeper(job: str) -> None:
+    """Let the keeper of an earlier attempt on this node, if there is one, finish what it writes."""
+    try:
+        keeper = Keeper(job)
+    except NoKeeperError:
+        return
+    began = time.monotonic()
+    while time.monotonic() - began < DRAIN_LIMIT_S:
+        try:
+            keeper.drain(_PATIENCE_S)
+            break
+        except TimeoutError:
+            waited = duration(time.monotonic() - began)
+            say(f"an earlier attempt's snapshot is still being written, waiting for it, {waited} so far")
+        except OSError:
+            break
+    keeper.close()
 
 
 def _begins_anew(path: Path, surroundings: Surroundings, *, is_asked: bool) -> bool:

@@ -1,7 +1,7 @@
 """How an attempt begins: find the newest checkpoint that is whole, and decide by the contract fresh, resumed
 or refused. Rank 0 looks and tells the others; each rank reads its own data."""
 
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator, Set
 from typing import Any
 
 import msgspec
@@ -30,6 +30,10 @@ from lastgood.store.reader import Checkpoint, open_checkpoint
 
 _UNREADABLE, _DAMAGED = 1, 2
 
+MemoryLender = Callable[[int, int, int], tuple[int, Callable[[], None]] | None]
+"""(step, attempt, rank) -> a descriptor of memory that holds that rank's file, and what to call when it is not read
+any more; None if it is not held."""
+
 
 class Restored(msgspec.Struct, frozen=True):
     """A checkpoint's content for this rank, verified and decoded, not yet put into the program."""
@@ -38,6 +42,8 @@ class Restored(msgspec.Struct, frozen=True):
     entries: dict[str, Any]
     left_behind: list[str]
     """Entries that belong to single ranks and were not read, because the number of ranks changed."""
+    is_from_memory: bool = False
+    """The arrays came from the keeper's memory, not from storage."""
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -49,7 +55,15 @@ class Found(msgspec.Struct, frozen=True):
 class Resumer:
     """Finds what to resume from, for one attempt."""
 
-    def __init__(self, job: JobDirectory, attempt: int, ranks: Ranks, frameworks: list[Framework]) -> None:
+    def __init__(
+        self,
+        job: JobDirectory,
+        attempt: int,
+        ranks: Ranks,
+        frameworks: list[Framework],
+        lender: MemoryLender | None = None,
+    ) -> None:
+        self._lender = lender
         self._job = job
         self._attempt = attempt
         self._ranks = ranks
@@ -108,7 +122,7 @@ class Resumer:
         refusal: LastgoodError | None = None
         problem, is_damage = "", False
         try:
-            restored = self._decode(open_checkpoint(self._job, candidate.name))
+            restored = self._decode(candidate.name)
         except (FormatVersionError, StateMismatchError) as error:
             refusal = error
         except LastgoodError as error:
@@ -133,11 +147,25 @@ class Resumer:
             # A directory that cannot be written to will be refused soon enough, with its own message.
             return
 
-    def _decode(self, checkpoint: Checkpoint) -> Restored:
+    def _decode(self, name: str) -> Restored:
+        checkpoint = open_checkpoint(self._job, name)
+        if self._lender is None:
+            return self._decode_from(checkpoint)
+        step, attempt, lender = checkpoint.manifest.step, checkpoint.manifest.attempt, self._lender
+        checkpoint.borrow_from(lambda rank: lender(step, attempt, rank))
+        try:
+            return self._decode_from(checkpoint)
+        except DamagedError:
+            if not checkpoint.lent:
+                raise
+            # What was in memory is no checkpoint: only what is stored is.
+            return self._decode_from(open_checkpoint(self._job, name))
+
+    def _decode_from(self, checkpoint: Checkpoint) -> Restored:
         manifest = checkpoint.manifest
         if manifest.world_size == self._ranks.world_size:
             entries = self._entries_of(checkpoint, self._ranks.rank)
-            return Restored(manifest, entries, [])
+            return Restored(manifest, entries, [], is_from_memory=bool(checkpoint.lent))
         return self._with_other_world_size(checkpoint)
 
     def _with_other_world_size(self, checkpoint: Checkpoint) -> Restored:

@@ -10,6 +10,7 @@ from lastgood.core.errors import UsageError
 from lastgood.core.retention import Keep
 from lastgood.core.schedule import Every, parse_every
 from lastgood.core.units import parse_duration
+from lastgood.core.writing import Writing
 from lastgood.runtime import adapters
 from lastgood.runtime.ending import ExceptionHook
 from lastgood.runtime.environment import parse_mtti
@@ -53,6 +54,10 @@ class Run:
         rank_limit: how long to wait for other ranks before giving up with their names.
         allow_world_size_change: resume with another number of ranks although what belongs to single ranks
             (such as their random state) cannot be taken over.
+        background: hand the state over to a process beside the job (the keeper), which writes it while the loop
+            goes on and finishes if the job dies. With False the loop stands still until a checkpoint is
+            committed, and no memory is taken for snapshots.
+        writing: how gently that process writes; see `lastgood.Writing`.
         fresh: start anew although there are checkpoints; they are set aside, not deleted.
 
     Raises:
@@ -76,6 +81,8 @@ class Run:
         unprotected_limit: str = "2h",
         rank_limit: str = "30min",
         allow_world_size_change: bool = False,
+        background: bool = True,
+        writing: Writing | None = None,
         fresh: bool = False,
     ) -> None:
         self.step = 0
@@ -103,6 +110,8 @@ class Run:
             rank_limit_s=parse_duration(rank_limit),
             allow_world_size_change=allow_world_size_change,
             fresh=fresh,
+            background=background,
+            writing=writing or Writing(),
         )
         frameworks = adapters.used_frameworks()
         self._reading = Reading(frameworks, RandomState(frameworks) if random else None)

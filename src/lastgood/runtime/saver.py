@@ -1,52 +1,52 @@
-"""One save: capture the state at a safe point, write this rank's part, commit, apply retention.
+"""Saving: take the state at a safe point, have it written, and say what became of it.
+
+With a keeper a save is over for the loop when the state is copied, and what became of it is known later, at a safe
+point where the ranks agree. Without one the loop stands still until the checkpoint is committed.
 
 What a failed save does to the job is decided here by policy; a failed save never touches what is there.
 """
 
-import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import msgspec
-import xxhash
 
-from lastgood.core import tree
-from lastgood.core.errors import (
-    FencedError,
-    LastgoodError,
-    StorageError,
-    UnprotectedError,
-    UnstorableError,
-)
-from lastgood.core.manifest import Manifest
-from lastgood.core.retention import Verdict
-from lastgood.core.shards import assign_owners
-from lastgood.core.tensorfile import ArraySpec
+from lastgood.core import errors, layout
+from lastgood.core.errors import LastgoodError, UnprotectedError, UnstorableError
+from lastgood.core.retention import Keep
 from lastgood.core.units import duration
-from lastgood.runtime.agreement import named, of_each_rank
+from lastgood.core.writing import Writing
+from lastgood.keeper import protocol
+from lastgood.keeper.protocol import Order
+from lastgood.runtime.background import Background
+from lastgood.runtime.foreground import FAILED, OK, Foreground, failed_elsewhere, severity_of, stopped_elsewhere
 from lastgood.runtime.ports import Framework, Ranks, Stateful
-from lastgood.runtime.state import VALUES
+from lastgood.runtime.slots import LayoutPlan
+from lastgood.runtime.snapshot import NOTHING, Array, Snapshot, capture, owners_of_shared
 from lastgood.runtime.stillness import Stillness
+from lastgood.store.attempts import Journal
 from lastgood.store.jobdir import JobDirectory
-from lastgood.store.sweep import Retention
-from lastgood.store.writer import CheckpointWriter
 
 OnSaveError = Literal["stop", "warn"]
 
-_OK, _FAILED, _FENCED, _UNSTORABLE = 0, 1, 2, 3
+
+_REMEMBERED = 16
+
+SETTLE_LIMIT_S = 60.0
+"""How long a program that ends waits for its last save. The keeper goes on with it."""
 
 
 class Saved(msgspec.Struct, frozen=True):
+    """A checkpoint that exists. Sizes and times are known to rank 0."""
+
     step: int
-    name: str
-    bytes: int
-    took_s: float
-    deleted: list[Verdict]
-    not_deleted: str = ""
-    """Why retention could not do its work; empty if it could."""
-    unchanged_since: int | None = None
-    """An earlier save of this attempt that held the very same state, if the loop is not seen to change it."""
+    name: str = ""
+    bytes: int = 0
+    stall_s: float = 0.0
+    """How long the loop stood still for it."""
+    write_s: float = 0.0
+    """From the beginning of the save to the commit."""
 
 
 class Failed(msgspec.Struct, frozen=True):
@@ -56,12 +56,18 @@ class Failed(msgspec.Struct, frozen=True):
     error: LastgoodError
 
 
-class Snapshot(msgspec.Struct, frozen=True):
-    """The state of this rank at a safe point, taken apart. Arrays are views of the live state: the
-    snapshot is good until the loop goes on."""
+Result = Saved | Failed
 
-    entries: dict[str, Any]
-    arrays: dict[str, tuple[ArraySpec, memoryview]]
+
+class Settings(msgspec.Struct, frozen=True):
+    """What the program asks for."""
+
+    keep: Keep
+    writing: Writing
+    on_error: OnSaveError
+    unprotected_limit_s: float
+    limit_s: float
+    """How long to wait for other ranks, and for storage."""
 
 
 class Saver:
@@ -74,154 +80,274 @@ class Saver:
         ranks: Ranks,
         entries: dict[str, Stateful],
         frameworks: list[Framework],
-        retention: Retention,
-        *,
-        on_error: OnSaveError,
-        unprotected_limit_s: float,
+        settings: Settings,
+        journal: Journal,
+        background: Background | None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._job = job
         self._attempt = attempt
         self._ranks = ranks
         self._entries = entries
         self._frameworks = {framework.name: framework for framework in frameworks}
-        self._retention = retention
-        self._on_error = on_error
-        self._unprotected_limit_s = unprotected_limit_s
+        self._settings = settings
+        self._background = background
+        self._foreground = Foreground(job, attempt, ranks, settings.keep, journal)
         self._clock = clock
         self._protected_since = clock()
         self._still = Stillness()
+        self._plan = LayoutPlan()
+        self._stalls: dict[int, float] = {}
+        self._commits: list[Saved] = []
+        self._errors: dict[int, LastgoodError] = {}
+        self._saves = 0
+        self._numbers: dict[int, int] = {}
+        """Saves by the keeper are numbered, the same on every rank: the number of the newest save of each step."""
+        self._committed = self._failed = 0
+        """The newest save that this rank knows to be committed, and to have failed."""
+        self._told_committed = self._told_failed = 0
+        self._trouble = ""
+        self._notes_left: list[str] = []
+        self._is_prepared = background is None
+
+    # Before and between saves --------------------------------------------------------------------------------
 
     def capture(self, internal: Mapping[str, object]) -> Snapshot:
-        """The state now, with entries of our own.
+        """The state now. Raises UnstorableError that names the place of a value that cannot be stored."""
+        return capture(self._entries, internal, self._frameworks)
 
-        Raises UnstorableError that names the place of a value that cannot be stored.
-        """
-        entries = {**{name: entry.capture() for name, entry in self._entries.items()}, **internal}
+    def settle_background(self) -> None:
+        """Find out whether every rank has a keeper: they all use theirs, or none does. Every rank must call."""
+        has_none = self._background is not None and not self._background.is_there()
+        if self._background is not None and self._ranks.maximum([int(has_none)])[0]:
+            self._leave_background()
+
+    def prepare(self, internal: Callable[[], Mapping[str, object]]) -> None:
+        """Get the memory for snapshots before they are needed, once the state has its size. Every rank must call."""
+        if self._is_prepared or self._background is None:
+            return
+        self._is_prepared = True
         try:
-            flat = tree.flatten(entries, self._frameworks.values())
-        except UnstorableError as error:
-            # The user knows this entry by another name.
-            what = re.sub(rf"^{re.escape(VALUES)}\b", "run.values", error.what)
-            raise UnstorableError(what, safe=error.safe, remedy=error.remedy) from error
-        arrays = {
-            name: (ArraySpec(name, leaf.dtype, leaf.shape), self._frameworks[leaf.kind].buffer(leaf))
-            for name, leaf in flat.arrays.items()
-        }
-        return Snapshot(flat.skeleton, arrays)
+            snapshot = self.capture(internal())
+        except UnstorableError:
+            # The save will meet it, too, and say so.
+            snapshot = NOTHING
+        mine = self._mine(snapshot, self._owners(snapshot))
+        slots = self._background.prepare(self._plan.of(mine).file_bytes)
+        if self._ranks.maximum([int(slots == 0)])[0]:
+            self._leave_background()
 
-    def save(self, step: int, internal: Mapping[str, object], **facts: Any) -> Saved | Failed:
-        """Save as `step`. `facts` go into the manifest: metrics, config, fingerprint.
+    def _leave_background(self) -> None:
+        assert self._background is not None
+        self._notes_left = self._background.notes
+        self._background.close()
+        self._background = None
+        self._is_prepared = True
+
+    def is_free(self) -> bool:
+        """True if a save would not have to wait for the one before it."""
+        return self._background is None or self._background.is_free()
+
+    def notes(self) -> list[str]:
+        """What a person should know of how saves are made, each once."""
+        found, self._notes_left = self._notes_left, []
+        if self._background is not None:
+            found, self._background.notes = found + self._background.notes, []
+        return found
+
+    def trouble(self) -> str:
+        """Why retention could not do its work after the newest commit; empty if it could."""
+        return self._trouble
+
+    @property
+    def unchanged_since(self) -> int | None:
+        """An earlier save of this attempt that held the very same state, if the loop is not seen to change it."""
+        return self._still.unchanged_since
+
+    # A save --------------------------------------------------------------------------------------------------
+
+    def save(
+        self,
+        step: int,
+        internal: Mapping[str, object],
+        *,
+        is_urgent: bool = False,
+        beat: Callable[[], None] = lambda: None,
+        **facts: Any,
+    ) -> Result | None:
+        """Save as `step`; None if that goes on while the loop does. `facts` go into the manifest: metrics, config,
+        fingerprint. `is_urgent`: the job waits for it. `beat` is called now and then during a wait.
 
         Raises FencedError if a newer attempt exists, UnstorableError for a state that cannot be stored,
         and, as the policy says, StorageError or UnprotectedError.
         """
         began, started = time.time(), self._clock()
-        writer = CheckpointWriter(self._job, step, self._attempt)
-        error = self._write(writer, internal)
-        failing = of_each_rank(self._ranks, int(error is not None))
-        manifest: Manifest | None = None
-        if not any(failing) and self._ranks.rank == 0:
-            try:
-                manifest = writer.commit(self._ranks.world_size, began=began, **facts)
-            except LastgoodError as problem:
-                error = problem
-        verdict = self._ranks.maximum([_severity(error)])[0]
-        if verdict > _FAILED:
-            raise error or _stopped_elsewhere(verdict)
-        if verdict == _FAILED:
-            writer.abandon(self._ranks.rank)
-            return self._fail(step, error or _elsewhere(failing))
-        self._protected_since = self._clock()
-        deleted, trouble = self._retain() if self._ranks.rank == 0 else ([], "")
-        took_s = self._clock() - started
-        size = manifest.bytes if manifest else 0
-        return Saved(step, writer.name, size, took_s, deleted, trouble, self._still.unchanged_since)
-
-    def _write(self, writer: CheckpointWriter, internal: Mapping[str, object]) -> LastgoodError | None:
-        rank = self._ranks.rank
+        error: LastgoodError | None = None
         try:
-            snapshot, error = self.capture(internal), None
+            snapshot = self.capture(internal)
         except UnstorableError as problem:
             # The other ranks are on their way to compare arrays: meet them there, then tell.
-            snapshot, error = Snapshot({}, {}), problem
-        shared = self._shared(snapshot.arrays)
-        if error is not None:
-            return error
-        self._still.look(writer.step, snapshot.entries, snapshot.arrays)
-        mine = [array for name, array in snapshot.arrays.items() if shared.get(name, rank) == rank]
+            snapshot, error = NOTHING, problem
+        owners = self._owners(snapshot)
+        if error is None:
+            self._still.look(step, snapshot.entries, snapshot.arrays)
+        mine, shared = self._mine(snapshot, owners), self._shared(owners)
+        if self._background is None:
+            return self._save_here(step, mine, snapshot.entries, shared, error, (began, started), facts)
+        if verdict := self._ranks.maximum([severity_of(error)])[0]:
+            raise error or stopped_elsewhere(verdict)
+        self._saves += 1
+        # Few saves are under way at a time; what is older is known and told.
+        self._numbers = dict([*self._numbers.items()][-_REMEMBERED:]) | {step: self._saves}
+        self._stalls = dict([*self._stalls.items()][-_REMEMBERED:])
+        order = Order(
+            step=step,
+            attempt=self._attempt,
+            rank=self._ranks.rank,
+            world_size=self._ranks.world_size,
+            file_bytes=self._plan.of(mine).file_bytes,
+            entries=snapshot.entries,
+            shared=shared,
+            began=began,
+            limit_s=self._settings.limit_s,
+            keep=self._settings.keep,
+            writing=self._settings.writing,
+            is_urgent=is_urgent,
+            **facts,
+        )
         try:
-            writer.write_part(rank, mine, snapshot.entries, [name for name, owner in shared.items() if owner == rank])
+            self._background.save(order, self._plan.of(mine), mine, self._settings.limit_s, beat)
         except LastgoodError as problem:
-            return problem
+            # What ranks do about it they decide together, at the next safe point.
+            self._note_error(step, problem)
+        self._stalls[step] = self._clock() - started
         return None
 
-    def _shared(self, arrays: dict[str, tuple[ArraySpec, memoryview]]) -> dict[str, int]:
-        """Arrays that are equal on all ranks, bit for bit, with the rank that writes each."""
-        if self._ranks.world_size == 1:
-            return {}
-        names = sorted(arrays)
-        digests: list[int] = []
-        for name in names:
-            spec, data = arrays[name]
-            digest = xxhash.xxh3_128_digest(data, seed=0)
-            description = xxhash.xxh3_64_intdigest(repr(spec).encode())
-            digests += [_signed(int.from_bytes(digest[:8]) ^ description), _signed(int.from_bytes(digest[8:]))]
-        same_names = self._ranks.equal([len(names), _signed(xxhash.xxh3_64_intdigest("\0".join(names).encode()))])
-        if not names or not all(same_names):
-            return {}
-        same = self._ranks.equal(digests)
-        shared = {name: arrays[name][0].nbytes for i, name in enumerate(names) if same[2 * i] and same[2 * i + 1]}
-        return assign_owners(shared, self._ranks.world_size)
+    def _owners(self, snapshot: Snapshot) -> dict[str, int]:
+        return owners_of_shared(snapshot.arrays, self._ranks)
+
+    def _mine(self, snapshot: Snapshot, owners: Mapping[str, int]) -> list[Array]:
+        rank = self._ranks.rank
+        return [array for name, array in snapshot.arrays.items() if owners.get(name, rank) == rank]
+
+    def _shared(self, owners: Mapping[str, int]) -> list[str]:
+        return [name for name, owner in owners.items() if owner == self._ranks.rank]
+
+    # What became of it ---------------------------------------------------------------------------------------
+
+    def standing(self) -> list[int]:
+        """What this rank knows of its saves, as numbers whose maximum is what all know; for `conclude`."""
+        if self._background is not None:
+            try:
+                for event in self._background.events():
+                    self._note(event)
+            except LastgoodError as problem:
+                self._note_error(max(self._numbers, default=0), problem)
+        worst = max((severity_of(error) for error in self._errors.values()), default=OK)
+        return [worst, self._failed, self._committed]
+
+    def conclude(self, agreed: list[int]) -> list[Result]:
+        """What became of saves, once all ranks know: `agreed` is the maximum of what they stand at. Every rank
+        must call. Raises as `save` does."""
+        severity, failed, committed = agreed
+        if severity > FAILED:
+            worst = max(self._errors.values(), key=severity_of, default=None)
+            raise worst if worst is not None and severity_of(worst) == severity else stopped_elsewhere(severity)
+        results: list[Result] = []
+        if committed > self._told_committed:
+            self._told_committed = committed
+            self._protected_since = self._clock()
+            results += self._commits or [Saved(self._step_of(committed))]
+            self._commits = []
+        if failed > self._told_failed:
+            self._told_failed = failed
+            step = self._step_of(failed)
+            results.append(self._fail(step, self._errors.pop(step, failed_elsewhere([]))))
+        return results
+
+    def _step_of(self, number: int) -> int:
+        return next(step for step, other in self._numbers.items() if other == number)
+
+    def wait(self, beat: Callable[[], None]) -> None:
+        """Wait until this rank knows the fate of all its saves. `conclude` says it."""
+        if self._background is None:
+            return
+        try:
+            self._background.wait(self._settings.limit_s, beat)
+        except LastgoodError as problem:
+            self._note_error(max(self._numbers, default=0), problem)
+
+    def _note(self, event: protocol.Event) -> None:
+        if isinstance(event, protocol.Committed):
+            stall_s = self._stalls.get(event.step, 0.0)
+            self._commits.append(Saved(event.step, event.name, event.bytes, stall_s, event.write_s))
+            self._committed = max(self._committed, self._numbers[event.step])
+        elif isinstance(event, protocol.Cleared):
+            self._trouble = event.trouble
+        elif isinstance(event, protocol.Failed):
+            kind: type[LastgoodError] = getattr(errors, event.kind)
+            self._note_error(event.step, kind(event.what, safe=event.safe, remedy=event.remedy))
+
+    def _note_error(self, step: int, error: LastgoodError) -> None:
+        self._errors[step] = error
+        self._failed = max(self._failed, self._numbers.get(step, 0))
+
+    def _save_here(
+        self,
+        step: int,
+        mine: list[Array],
+        entries: dict[str, Any],
+        shared: list[str],
+        error: LastgoodError | None,
+        since: tuple[float, float],
+        facts: Mapping[str, Any],
+    ) -> Result:
+        began, started = since
+        outcome = self._foreground.save(step, mine, entries, shared, error, began=began, **facts)
+        if isinstance(outcome, LastgoodError):
+            return self._fail(step, outcome)
+        self._protected_since = self._clock()
+        self._trouble = self._foreground.retain(step)
+        took_s = self._clock() - started
+        return Saved(step, layout.checkpoint_name(step, self._attempt), outcome, took_s, took_s)
 
     def _fail(self, step: int, error: LastgoodError) -> Failed:
-        if self._on_error == "stop":
+        if self._settings.on_error == "stop":
             raise error
-        unprotected_s = self._clock() - self._protected_since
+        unprotected_s, limit_s = self._clock() - self._protected_since, self._settings.unprotected_limit_s
         # Clocks of ranks differ; all must come to the same verdict.
-        if self._ranks.maximum([int(unprotected_s > self._unprotected_limit_s)])[0]:
+        if self._ranks.maximum([int(unprotected_s > limit_s)])[0]:
             raise UnprotectedError(
-                f"no checkpoint was saved for {duration(unprotected_s)}; the limit is {duration(self._unprotected_limit_s)}. "
+                f"no checkpoint was saved for {duration(unprotected_s)}; the limit is {duration(limit_s)}. "
                 f"The last error: {error.what}",
                 safe="earlier checkpoints are untouched",
                 remedy=error.remedy,
             ) from error
         return Failed(step, error)
 
-    def _retain(self) -> tuple[list[Verdict], str]:
-        """What was deleted, and why that did not work. Deleting is housekeeping: it is tried again after the
-        next save, and must not cost the one that has just worked."""
+    # The end -------------------------------------------------------------------------------------------------
+
+    def settle(self, beat: Callable[[], None]) -> list[Saved | LastgoodError]:
+        """The program ends: what becomes of the saves that are under way, as far as this rank is told in time.
+        Nobody else is asked, and nothing is decided."""
+        if self._background is None:
+            return []
+        limit_s = min(self._settings.limit_s, SETTLE_LIMIT_S)
         try:
-            return self._retention.apply(), ""
-        except FencedError:
-            raise
-        except LastgoodError as error:
-            return [], error.what
-        except OSError as error:
-            return [], str(error)
+            self._background.wait(limit_s, beat)
+        except LastgoodError as problem:
+            self._note_error(max(self._numbers, default=0), problem)
+        self.standing()
+        unheard = [error for step, error in self._errors.items() if self._numbers.get(step, 0) > self._told_failed]
+        found: list[Saved | LastgoodError] = [*self._commits, *unheard]
+        self._commits, self._errors = [], {}
+        return found
 
+    def close(self) -> None:
+        """Let go of the keeper, in an orderly way: what it has still to write, it writes."""
+        if self._background is not None:
+            self._background.close()
+            self._background = None
 
-def _signed(value: int) -> int:
-    """The 64 bits of an unsigned number as a signed one."""
-    return value - 2**64 if value >= 2**63 else value
-
-
-def _severity(error: LastgoodError | None) -> int:
-    if isinstance(error, UnstorableError):
-        return _UNSTORABLE
-    if isinstance(error, FencedError):
-        return _FENCED
-    return _FAILED if error else _OK
-
-
-def _stopped_elsewhere(severity: int) -> LastgoodError:
-    kind = FencedError if severity == _FENCED else UnstorableError
-    return kind("another rank had to stop the job: see its own message", safe="earlier checkpoints are untouched")
-
-
-def _elsewhere(failing: list[int]) -> StorageError:
-    return StorageError(
-        f"{named(failing) if any(failing) else 'rank 0'} could not write its part of the checkpoint",
-        safe="earlier checkpoints are untouched",
-        remedy="see that rank's own message",
-    )
+    def disown(self) -> None:
+        if self._background is not None:
+            self._background.disown()

@@ -10,15 +10,16 @@ import msgspec
 
 from lastgood.core.errors import EXIT_INTERRUPTED, EXIT_SAVED_RUN_AGAIN, LastgoodError, UsageError
 from lastgood.core.interval_choice import SaveCost
-from lastgood.core.pace import NOTHING_SAID, Pace, pace_news
+from lastgood.core.pace import Pace
 from lastgood.runtime.cadence import Cadence
 from lastgood.runtime.children import disown_in_children
 from lastgood.runtime.environment import Surroundings
 from lastgood.runtime.heartbeats import HeartbeatWriter
+from lastgood.runtime.news import News
 from lastgood.runtime.opening import OpenedJob
 from lastgood.runtime.ports import Ranks
 from lastgood.runtime.resume import Found
-from lastgood.runtime.saver import Failed, Saved, Saver
+from lastgood.runtime.saver import Failed, Result, Saved, Saver
 from lastgood.runtime.signals import SignalFlags
 from lastgood.runtime.stopping import Agreed, StopWatch
 from lastgood.runtime.talk import ProgressDisplay, describe_start, say
@@ -52,6 +53,7 @@ class Session:
         pace: Pace,
         facts: Facts,
         records: Records,
+        journal: Journal,
         internal: Callable[[], Mapping[str, object]],
     ) -> None:
         self._opened = opened
@@ -68,14 +70,18 @@ class Session:
         self._watch = StopWatch(surroundings, self._signals, pace, is_leader=self._is_leader)
         self._is_launched = surroundings.is_launched
         self._display = ProgressDisplay(is_shown=self._is_leader and not self._is_launched)
-        self.journal = Journal(opened.job, opened.attempt)
+        self.journal = journal
         self.heart = HeartbeatWriter(surroundings.heartbeats, ranks.rank)
         self.saved_step = 0
-        """Newest step that is committed, or the step that the attempt began from."""
+        """Newest step that is known to be committed, or the step that the attempt began from."""
+        self._taken_step = 0
+        """Newest step of which a snapshot was taken, whatever becomes of it."""
+        self._began_at = 0
         self._committed_step = -1
         """Newest step that this attempt has committed."""
-        self._told_pace = NOTHING_SAID
-        self._told_trouble = ""
+        self._news = News(journal, is_told=self._is_leader)
+        self._failure: Failed | None = None
+        """The newest save, if it has failed."""
         self._is_put_off = False
         self._is_under_way = False
         self._has_begun = False
@@ -104,7 +110,7 @@ class Session:
     def start(self, found: Found, notes: list[str], took_s: float) -> None:
         """The attempt has found where it begins: say so, note it, and clear what dead attempts left."""
         step = found.start.step
-        self.saved_step = step
+        self.saved_step = self._taken_step = self._began_at = step
         self._log.begin(step)
         job = self._opened.job
         if found.restored is not None:
@@ -128,7 +134,7 @@ class Session:
             rejected=[candidate.name for candidate in found.rejected],
         )
         if found.restored is not None:
-            self._tell_pace()
+            self._news.tell_pace(self._watch)
         with suppress(OSError, LastgoodError):
             # What cannot be cleared now takes space, nothing else; the next attempt tries again.
             sweep_incomplete(job, self._opened.attempt)
@@ -154,14 +160,18 @@ class Session:
         self.heart.total_steps = -1 if total is None else total
         self.heart.beat(step, phase)
         self._display.show(step, total)
+        if step > self._began_at:
+            # The first step is done: optimizers have their state, and the snapshots' size is known.
+            self._saver.prepare(self._internal)
         agreed = self._agree(step, phase)
+        for note in self._saver.notes():
+            self._say(f"note: {note}", everywhere=True)
         is_due = agreed.is_save_due or self._is_put_off
         self._is_put_off = is_due and finish_follows
-        if (agreed.stop_cause or (is_due and not finish_follows)) and step != self.saved_step:
-            self.save(step)
-            if not agreed.stop_cause:
-                self._tell_pace()
+        if (agreed.stop_cause or (is_due and not finish_follows)) and step != self._taken_step:
+            self.save(step, is_urgent=bool(agreed.stop_cause))
         if agreed.stop_cause:
+            self._await_saves(step)
             self._leave(step, agreed.stop_cause)
         if self._log.failure is not None and not self._has_complained:
             self._has_complained = True
@@ -170,12 +180,15 @@ class Session:
     def _agree(self, step: int, phase: str) -> Agreed:
         wishes = [0, 0]
         if self._ranks.world_size == 1:
-            wishes = self._watch.wishes(step, self.saved_step)
+            wishes = self._watch.wishes(step, self._taken_step, self._saver.is_free)
+            self._note(self._saver.conclude(self._saver.standing()))
         elif self._cadence.is_due(phase):
-            mine = [*self._watch.wishes(step, self.saved_step), self._cadence.pace_us(phase)]
-            *wishes, slowest_us = self._exchange(step, mine)
+            wish = self._watch.wishes(step, self._taken_step, self._saver.is_free)
+            mine = [*wish, self._cadence.pace_us(phase), *self._saver.standing()]
+            *wishes, slowest_us, severity, failed, committed = self._exchange(step, mine)
             self._cadence.note_agreed(phase, slowest_us)
-        return self._watch.agree(wishes, step, self.saved_step)
+            self._note(self._saver.conclude([severity, failed, committed]))
+        return self._watch.agree(wishes, step, self._taken_step)
 
     def _exchange(self, step: int, values: list[int]) -> list[int]:
         """The maximum over all ranks. Raises UsageError if they are not at the same step."""
@@ -188,66 +201,57 @@ class Session:
             )
         return found
 
-    def save(self, step: int) -> Failed | None:
-        """Save now. A failure is an event and, if the policy says so, an error."""
+    def save(self, step: int, *, is_urgent: bool = False) -> None:
+        """Take a snapshot and have it saved. What becomes of it is noted as soon as it is known."""
         self.heart.beat(step, "save")
         if self._ranks.world_size > 1:
             self._exchange(step, [])
         self._log.flush()
+        self._taken_step = step
         result = self._saver.save(
             step,
             self._internal(),
+            is_urgent=is_urgent,
+            beat=self._patience(step),
             metrics=dict(self._log.latest),
             config=self._facts.config,
             fingerprint=self._facts.fingerprint,
         )
         self._watch.note_saved()
-        if isinstance(result, Failed):
-            self._note_failed(result)
-        else:
-            self._note_saved(result)
+        self._news.tell_stillness(self._saver.unchanged_since, step)
+        if result is not None:
+            self._note([result])
         self.heart.beat(step, "step")
-        return result if isinstance(result, Failed) else None
+
+    def _patience(self, step: int) -> Callable[[], None]:
+        return self._news.patience(lambda: self.heart.beat(step, "save"))
+
+    def _await_saves(self, step: int) -> None:
+        """Stand still until the fate of every save is known, on all ranks."""
+        self._saver.wait(self._patience(step))
+        standing = self._saver.standing()
+        if self._ranks.world_size > 1:
+            standing = self._exchange(step, standing)
+        self._note(self._saver.conclude(standing))
+
+    def _note(self, results: list[Result]) -> None:
+        for result in results:
+            if isinstance(result, Failed):
+                self._note_failed(result)
+            else:
+                self._note_saved(result)
+        if results:
+            self._news.tell_trouble(self._saver.trouble())
+            self._news.tell_pace(self._watch)
 
     def _note_saved(self, saved: Saved) -> None:
         self.saved_step = self._committed_step = saved.step
+        self._failure = None
         self.heart.last_good_step = saved.step
-        # The loop stood still until the checkpoint was committed.
-        self._watch.note_cost(SaveCost(stall_s=saved.took_s, write_s=saved.took_s, bytes=saved.bytes))
+        self._watch.note_cost(SaveCost(stall_s=saved.stall_s, write_s=saved.write_s, bytes=saved.bytes))
         self._display.note_saved(saved)
-        if not self._is_leader:
-            return
-        self.journal.write(
-            "committed", step=saved.step, name=saved.name, bytes=saved.bytes, write_s=round(saved.took_s, 6)
-        )
-        for verdict in saved.deleted:
-            self.journal.write("deleted", name=verdict.name, reason=verdict.reason)
-        self._tell_trouble(saved)
-        if time.monotonic() - self._recorded_at >= RECORD_S:
+        if self._is_leader and time.monotonic() - self._recorded_at >= RECORD_S:
             self._remember()
-
-    def _tell_trouble(self, saved: Saved) -> None:
-        """What a person should know of a save that has worked."""
-        if saved.not_deleted and saved.not_deleted != self._told_trouble:
-            self._say(f"note: older checkpoints could not be deleted, and take space: {saved.not_deleted}")
-            self.journal.write("not_deleted", step=saved.step, error=saved.not_deleted)
-        self._told_trouble = saved.not_deleted
-        if saved.unchanged_since is not None:
-            self._say(
-                f"note: nothing in the state has changed from step {saved.unchanged_since} to step {saved.step}. "
-                "A loop that writes `w = w + ...` makes a new array, which is not the one that is saved: "
-                "write `w += ...` or `w[:] = ...`"
-            )
-
-    def _tell_pace(self) -> None:
-        """How often it saves and how long a stop takes, when either is known first or has changed."""
-        watch = self._watch
-        text, self._told_pace = pace_news(
-            watch.pace, watch.margin_s, has_time_limit=watch.has_time_limit, said=self._told_pace
-        )
-        if text and self._is_leader:
-            self._say(text)
-            self.journal.write("paced", interval_s=self._told_pace.interval_s, margin_s=self._told_pace.margin_s)
 
     def _remember(self) -> None:
         """Renew the record outside the job's directory. Where that fails, say so once."""
@@ -259,7 +263,7 @@ class Session:
             self._recorded_at = float("inf")
 
     def _note_failed(self, failed: Failed) -> None:
-        self.journal.write("save_failed", step=failed.step, rank=self._ranks.rank, error=failed.error.what)
+        self._failure = failed
         self._say(f"SAVE FAILED at step {failed.step}; carrying on from the last good one, step {self.saved_step}")
         self._say(str(failed.error), everywhere=True)
 
@@ -284,11 +288,13 @@ class Session:
         `has_changed`: the state may be another than the one that an earlier attempt saved at this step.
         """
         self._log.end_step(step)
+        self._await_saves(step)
         if step != self.saved_step or (has_changed and step != self._committed_step):
-            failed = self.save(step)
-            if failed is not None:
+            self.save(step, is_urgent=True)
+            self._await_saves(step)
+            if self._failure is not None:
                 # There is no later save that could make up for it, and the program must not end as if all was well.
-                raise failed.error
+                raise self._failure.error
         self._log.flush()
         if self._is_leader:
             self._mark_finished(step)
@@ -314,6 +320,7 @@ class Session:
 
     def describe_exception(self, error: BaseException, step: int) -> str:
         self.has_ended = True
+        self._settle()
         self.journal.write(
             "exception", type=type(error).__name__, text=str(error)[:500], step=step, rank=self._ranks.rank
         )
@@ -327,6 +334,7 @@ class Session:
         self.has_ended = True
         if not self._is_leader:
             return
+        self._settle()
         self.journal.write("left", step=step, saved_step=self.saved_step)
         if not self._has_begun:
             self._say("note: no loop ran, so nothing was saved; write `for step in run.steps(n)` or `run.epochs(n)`")
@@ -337,11 +345,21 @@ class Session:
                 "if the work is done, call run.finish() before `break`"
             )
 
+    def _settle(self) -> None:
+        """The program lets go of the job: learn what becomes of the saves that are under way."""
+        for result in self._saver.settle(self._patience(self._taken_step)):
+            if isinstance(result, Saved):
+                self._note_saved(result)
+            else:
+                self._say(str(result), everywhere=True)
+
     def close(self) -> None:
         """Release everything that this process holds of the job. Calling it twice is fine."""
         if os.getpid() != self._owner_pid:
             # A child that was forked from us holds copies only.
             return
+        self._settle()
+        self._saver.close()
         self._log.flush()
         self._log.close()
         self.pause()
@@ -354,6 +372,7 @@ class Session:
     def disown(self) -> None:
         """In a child that was forked from us: signals are the child's own, and the lock must not outlive us."""
         self._signals.restore()
+        self._saver.disown()
         if self._opened.lock is not None:
             self._opened.lock.close()
 

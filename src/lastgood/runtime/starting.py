@@ -13,20 +13,23 @@ from lastgood.core.pace import FIRST_SAVE_S, Pace
 from lastgood.core.reliability import Mtti
 from lastgood.core.retention import Keep
 from lastgood.core.schedule import Schedule
+from lastgood.core.writing import Writing
 from lastgood.runtime import adapters
 from lastgood.runtime.agreement import raise_together
+from lastgood.runtime.background import Background, Home
 from lastgood.runtime.environment import Surroundings, read_surroundings
 from lastgood.runtime.host import fingerprint_of
 from lastgood.runtime.loading import load, refuse_changed_config
-from lastgood.runtime.opening import choose_path, open_for
-from lastgood.runtime.ports import Framework
+from lastgood.runtime.opening import OpenedJob, choose_path, open_for
+from lastgood.runtime.ports import Framework, Ranks
 from lastgood.runtime.resume import Found, Resumer
 from lastgood.runtime.saver import OnSaveError, Saver
+from lastgood.runtime.saver import Settings as SaveSettings
 from lastgood.runtime.session import Facts, Session
 from lastgood.runtime.state import make_entries
 from lastgood.runtime.values_log import ValuesLog
+from lastgood.store.attempts import Journal
 from lastgood.store.record import Records, state_directory
-from lastgood.store.sweep import Retention
 
 
 class Wishes(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +46,8 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
     rank_limit_s: float
     allow_world_size_change: bool
     fresh: bool
+    background: bool
+    writing: Writing
 
 
 class Starting:
@@ -69,15 +74,23 @@ class Starting:
         records = Records(state_directory(environment))
         path = choose_path(wishes.job, surroundings)
         self._opened = opened = open_for(path, surroundings, ranks, records, is_fresh_asked=wishes.fresh)
+        journal = Journal(opened.job, opened.attempt)
+        self._background = _background(opened, surroundings, ranks, journal) if wishes.background else None
         self._saver = Saver(
             opened.job,
             opened.attempt,
             ranks,
             self._entries,
             frameworks,
-            Retention(opened.job, wishes.keep, opened.attempt),
-            on_error=wishes.on_save_error,
-            unprotected_limit_s=wishes.unprotected_limit_s,
+            SaveSettings(
+                keep=wishes.keep,
+                writing=wishes.writing,
+                on_error=wishes.on_save_error,
+                unprotected_limit_s=wishes.unprotected_limit_s,
+                limit_s=wishes.rank_limit_s,
+            ),
+            journal,
+            self._background,
         )
         self.log = ValuesLog(opened.job.attempts / layout.values_file(opened.attempt, ranks.rank))
         self._facts = Facts(self._config, fingerprint_of(frameworks, ranks))
@@ -90,9 +103,11 @@ class Starting:
             _pace(wishes, surroundings),
             self._facts,
             records,
+            journal,
             internal,
         )
-        self._resumer = Resumer(opened.job, opened.attempt, ranks, frameworks)
+        lender = self._background.lend if self._background is not None else None
+        self._resumer = Resumer(opened.job, opened.attempt, ranks, frameworks, lender)
         self._notes: list[str] = []
         self._found: Found
 
@@ -132,7 +147,25 @@ class Starting:
         except LastgoodError as problem:
             error = problem
         raise_together(self._ranks, error, safe="nothing was changed")
+        self._saver.settle_background()
+        if self._found.restored is not None:
+            # The state has its full size already.
+            self._saver.prepare(self._internal)
+        self._notes += self._saver.notes()
         self.session.start(self._found, self._notes, time.monotonic() - self._began)
+
+
+def _background(opened: OpenedJob, surroundings: Surroundings, ranks: Ranks, journal: Journal) -> Background | None:
+    if not surroundings.may_use_keeper:
+        return None
+    home = Home(
+        rank=ranks.rank,
+        local_ranks=surroundings.local_ranks,
+        linger_s=surroundings.linger_s,
+        is_launcher_here=surroundings.is_launcher_here,
+        environment=dict(os.environ),
+    )
+    return Background(opened.job, opened.attempt, home, journal.write)
 
 
 def _pace(wishes: Wishes, surroundings: Surroundings) -> Pace:

@@ -81,8 +81,12 @@ class StopWatch:
     def has_time_limit(self) -> bool:
         return self._deadline is not None
 
-    def wishes(self, step: int, saved_step: int) -> list[int]:
-        """[stop cause, save] of this rank. A request to save is taken: it is in this answer only."""
+    def wishes(self, step: int, saved_step: int, is_free: Callable[[], bool] = lambda: True) -> list[int]:
+        """[stop cause, save] of this rank. A request to save is taken: it is in this answer only.
+
+        `is_free` says whether a save could begin at once. Where the clock asks for one it is put off until then:
+        waiting would not protect the work any better than going on.
+        """
         asked = self._signals.take_save() or self.is_save_asked
         self.is_save_asked = False
         # One rank's clock decides for all, so that ranks with different clocks save together.
@@ -90,6 +94,7 @@ class StopWatch:
             self._is_leader
             and not self.pace.is_by_steps
             and self.pace.is_due(step=step, saved_step=saved_step, elapsed_s=self._clock() - self._saved_at)
+            and is_free()
         )
         return [_CAUSES.index(self._stop_cause()), int(asked or is_due)]
 

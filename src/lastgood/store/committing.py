@@ -41,8 +41,9 @@ def retain(retention: Retention, journal: Journal, step: int) -> str:
         deleted, trouble = [], str(error)
     for verdict in deleted:
         journal.write("deleted", name=verdict.name, reason=verdict.reason)
-    if trouble:
+    if trouble and trouble != retention.trouble:
         journal.write("not_deleted", step=step, error=trouble)
+    retention.trouble = trouble
     return trouble
 
 

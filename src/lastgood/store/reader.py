@@ -16,6 +16,8 @@ from lastgood.store.content import LentContent, Loan, StoredContent
 from lastgood.store.jobdir import JobDirectory, read_document
 from lastgood.store.verified import MAX_PROBLEMS, VerifiedFile
 
+Lender = Callable[[int], tuple[int, Callable[[], None]] | None]
+
 
 class Checkpoint:
     """A committed checkpoint, opened for reading. Raises DamagedError wherever content fails its check."""
@@ -27,6 +29,7 @@ class Checkpoint:
         self._data: dict[int, VerifiedFile] = {}
         self._constants: dict[str, VerifiedFile] = {}
         self._loans: dict[int, Loan] = {}
+        self._lender: Lender | None = None
 
     @property
     def name(self) -> str:
@@ -70,6 +73,10 @@ class Checkpoint:
         self._loans[rank] = Loan(fd, on_release)
         self._data.pop(rank, None)
 
+    def borrow_from(self, lender: Lender) -> None:
+        """Ask `lender` for the memory of each rank whose data is needed: it answers with what `lend` takes, or None."""
+        self._lender = lender
+
     def unlend(self, rank: int) -> None:
         """Read the data of `rank` from storage again. Views that were handed out stay valid."""
         if self._loans.pop(rank, None) is not None:
@@ -83,6 +90,8 @@ class Checkpoint:
     def _file(self, rank: int) -> VerifiedFile:
         if rank not in self._data:
             expected = self.part(rank).data
+            if rank not in self._loans and self._lender is not None and (offered := self._lender(rank)) is not None:
+                self.lend(rank, *offered)
             if (loan := self._loans.get(rank)) is None:
                 self._data[rank] = self._stored(rank)
             else:

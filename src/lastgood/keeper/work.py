@@ -1,0 +1,120 @@
+"""What is done with an order, by the keeper or, where there is none, by the rank itself: write the part, commit."""
+
+import time
+
+from lastgood.core.errors import LastgoodError, RankTimeoutError
+from lastgood.core.units import duration
+from lastgood.keeper.protocol import Cleared, Committed, Event, Order, Written, failed
+from lastgood.store import durable
+from lastgood.store.attempts import Journal, check_fence
+from lastgood.store.committing import commit, note_failure, retain
+from lastgood.store.gentle import FullSpeed, Pacer
+from lastgood.store.jobdir import JobDirectory
+from lastgood.store.sweep import Retention
+from lastgood.store.writer import CheckpointWriter
+
+_LOOK_S = 0.1
+
+
+def writer_of(job: JobDirectory, order: Order) -> CheckpointWriter:
+    return CheckpointWriter(job, order.step, order.attempt)
+
+
+def pacer_of(order: Order) -> Pacer:
+    return FullSpeed(order.writing.threads) if order.is_urgent else Pacer(order.writing)
+
+
+def refuse_fenced(job: JobDirectory, order: Order) -> None:
+    """Raise FencedError if a newer attempt has begun."""
+    with durable.explained("look for newer attempts in", job.attempts):
+        check_fence(job, order.attempt)
+
+
+def write_part(job: JobDirectory, order: Order, content: memoryview) -> LastgoodError | None:
+    """Write a rank's part; what went wrong, after it has been noted and given back."""
+    try:
+        refuse_fenced(job, order)
+        writer = writer_of(job, order)
+        # An order that comes again is from a rank whose keeper was lost, perhaps right after its last deed.
+        if not writer.is_committed():
+            writer.write_laid_out(order.rank, [content], order.entries, order.shared, pacer_of(order))
+    except LastgoodError as error:
+        note_failed(job, order, error)
+        return error
+    return None
+
+
+def missing_parts(job: JobDirectory, order: Order) -> list[int]:
+    """The ranks whose part is not there yet. Raises LastgoodError if that cannot be seen."""
+    writer = writer_of(job, order)
+    with durable.explained("look for the parts in", writer.directory, safe="earlier checkpoints are untouched"):
+        return writer.missing_parts(order.world_size)
+
+
+def part_never_came(order: Order, ranks: list[int], how: str) -> RankTimeoutError:
+    named = ", ".join(str(rank) for rank in ranks[:20])
+    return RankTimeoutError(
+        f"rank{'s' if len(ranks) > 1 else ''} {named} {how} of the checkpoint of step {order.step}",
+        safe="earlier checkpoints are untouched",
+        remedy="look for the first error in that rank's output",
+    )
+
+
+def commit_parts(job: JobDirectory, order: Order) -> Committed:
+    """Commit a checkpoint whose parts are all there. Raises LastgoodError."""
+    writer = writer_of(job, order)
+    if writer.is_committed():
+        manifest = writer.secure_commit()
+        return Committed(order.step, manifest.name, manifest.bytes, manifest.write_s)
+    journal = Journal(job, order.attempt)
+    try:
+        manifest, write_s = commit(
+            writer,
+            journal,
+            order.world_size,
+            clock=time.time,
+            began=order.began,
+            metrics=order.metrics,
+            config=order.config,
+            fingerprint=order.fingerprint,
+        )
+    finally:
+        journal.close()
+    return Committed(order.step, manifest.name, manifest.bytes, write_s)
+
+
+def clear(job: JobDirectory, order: Order, retention: Retention) -> Cleared:
+    """Delete what need not be kept after a commit. Raises FencedError."""
+    journal = Journal(job, order.attempt)
+    try:
+        return Cleared(order.step, retain(retention, journal, order.step))
+    finally:
+        journal.close()
+
+
+def note_failed(job: JobDirectory, order: Order, error: LastgoodError) -> None:
+    """Note a save that has failed, and give back what it took."""
+    writer_of(job, order).abandon(order.rank)
+    journal = Journal(job, order.attempt)
+    note_failure(journal, order.step, order.rank, error)
+    journal.close()
+
+
+def work_at_once(job: JobDirectory, order: Order, content: memoryview) -> list[Event]:
+    """Do all of an order here and now: what the keeper would have told of it."""
+    error = write_part(job, order, content)
+    if error is not None:
+        return [failed(order.step, error)]
+    if order.rank != 0:
+        return [Written(order.step)]
+    try:
+        limit = time.monotonic() + order.limit_s
+        while missing := missing_parts(job, order):
+            if time.monotonic() > limit:
+                raise part_never_came(order, missing, f"gave no part within {duration(order.limit_s)}")
+            time.sleep(_LOOK_S)
+        committed = commit_parts(job, order)
+        return [committed, clear(job, order, Retention(job, order.keep, order.attempt))]
+    except LastgoodError as problem:
+        note_failed(job, order, problem)
+        return [failed(order.step, problem)]

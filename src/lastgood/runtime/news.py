@@ -1,0 +1,61 @@
+"""What an attempt tells people while it runs, each thing when it is new."""
+
+import time
+from collections.abc import Callable
+
+from lastgood.core.pace import NOTHING_SAID, pace_news
+from lastgood.core.units import duration
+from lastgood.runtime.stopping import StopWatch
+from lastgood.runtime.talk import say
+from lastgood.store.attempts import Journal
+
+PATIENCE_S = 15.0
+"""After how long it says that it waits for storage, and then again."""
+
+
+class News:
+    """Says, on rank 0, what has changed since it was last said."""
+
+    def __init__(self, journal: Journal, *, is_told: bool) -> None:
+        self._journal = journal
+        self._is_told = is_told
+        self._told_pace = NOTHING_SAID
+        self._told_trouble = ""
+
+    def tell_pace(self, watch: StopWatch) -> None:
+        """How often it saves and how long a stop takes, when either is known first or has changed."""
+        text, self._told_pace = pace_news(
+            watch.pace, watch.margin_s, has_time_limit=watch.has_time_limit, said=self._told_pace
+        )
+        if text and self._is_told:
+            say(text)
+            self._journal.write("paced", interval_s=self._told_pace.interval_s, margin_s=self._told_pace.margin_s)
+
+    def tell_trouble(self, trouble: str) -> None:
+        """Why older checkpoints stay, if they do."""
+        if trouble and trouble != self._told_trouble and self._is_told:
+            say(f"note: older checkpoints could not be deleted, and take space: {trouble}")
+        self._told_trouble = trouble
+
+    def tell_stillness(self, since: int | None, step: int) -> None:
+        """`since`: the state is the same as it was saved at that step."""
+        if since is not None and self._is_told:
+            say(
+                f"note: nothing in the state has changed from step {since} to step {step}. "
+                "A loop that writes `w = w + ...` makes a new array, which is not the one that is saved: "
+                "write `w += ...` or `w[:] = ...`"
+            )
+
+    def patience(self, show_life: Callable[[], None]) -> Callable[[], None]:
+        """What to do now and then while storage is waited for: show life, and after a while say so."""
+        began = told_at = time.monotonic()
+
+        def beat() -> None:
+            nonlocal told_at
+            show_life()
+            now = time.monotonic()
+            if now - told_at >= PATIENCE_S and self._is_told:
+                told_at = now
+                say(f"waiting for a checkpoint to be written, {duration(now - began)} so far")
+
+        return beat
