@@ -264,12 +264,14 @@ def _start(command: PythonCommand, imported: Imported, given: Mapping[str, str],
             return False
         return not file.startswith((imported.standard_library + "/", os.fspath(_PARKING.parent.parent) + "/"))
 
-    names = import_order(imported, is_own, lambda file: Path(os.fsdecode(file.encode("latin-1"))).read_bytes())
+    order = import_order(imported, is_own, lambda file: Path(os.fsdecode(file.encode("latin-1"))).read_bytes())
+    names = [*order.first, *order.later]
     files = dict(imported.modules)
     plan = {
         "environment": _as_bytes(given),
         "main_file": _path(imported.main_file),
-        "modules": [(name, _path(files[name])) for name in names],
+        "first": [(name, _path(files[name])) for name in order.first],
+        "later": [(name, _path(files[name])) for name in order.later],
         "changed": {
             _latin(name): None if value is None else _latin(value)
             for name, value in imported.changed.items()

@@ -25,9 +25,9 @@ _nice = os.getpriority(os.PRIO_PROCESS, 0)
 _NICER = 10
 """A tenth of what others get where there is not enough for all: on a busy machine, too, it is ready some time."""
 
-_UNUSED = (623, 624)
-"""Where a Mersenne Twister stands that has been seeded and not used: NumPy's begins at the first, Python's at the
-second."""
+_TWISTER = 624
+"""Words of a Mersenne Twister. Python's stands there when it is seeded and unused; NumPy's at the word before, or there.
+"""
 
 _READ_BY_PYTHON_ONLY = ("ACCELERATE_", "FSDP_", "GROUP_", "HF_", "LOCAL_", "MASTER_", "PL_", "RANK", "WANDB_", "WORLD_")
 """Beginnings of variables that no native library reads while it is loaded. What Python code reads is noticed."""
@@ -150,26 +150,18 @@ def _places() -> "tuple[str, ...]":
 
 def _import_as_script(plan: "dict[str, Any]") -> None:
     """Import what the plan says, as the script would; then take away all that belongs to the script."""
-    modules: list[tuple[str, str]] = plan["modules"]
+    modules: list[tuple[str, str]] = [*plan["first"], *plan["later"]]
     main, installed, descriptors = vars(sys.modules["__main__"]), _places(), _descriptors()
     already, saved_main, saved_argv = set(sys.modules), dict(main), list(sys.argv)
     width = _imitate_script(plan["main_file"])
     argv, path = list(sys.argv), list(sys.path)
-    data = os.environ._data  # type: ignore[attr-defined]
-    reads = os.environ._data = os.environb._data = _Reads(data)  # type: ignore[attr-defined]
     guard = _Guard(installed)
     sys.meta_path.insert(0, guard)
-
-    _import_all(modules, installed)
-
+    _import_all(plan["first"], installed)
+    _import_later(plan, installed)
     sys.meta_path.remove(guard)
-    data.clear()
-    data.update(reads.items())
-    os.environ._data = os.environb._data = data  # type: ignore[attr-defined]
     guard.check()
     _check_modules(dict(modules), already, installed)
-    _check_environment(plan["changed"], plan["environment"], reads)
-    _check_random_numbers()
     for number in _descriptors() - descriptors:
         raise _Refused(f"an imported module keeps {os.readlink(f'/proc/self/fd/{number}')} open")
     if sys.argv != argv or sys.path[: len(path)] != path or main.keys() - saved_main.keys() - {"__file__"}:
@@ -225,33 +217,55 @@ def _check_modules(wanted: "dict[str, str]", already: "set[str]", installed: "tu
             raise _Refused(f"{name} is found in {spec.origin}, and by the program in {wanted[name]}")
 
 
-def _check_environment(changed: "dict[bytes, bytes | None]", given: "list[tuple[bytes, bytes]]", reads: _Reads) -> None:
-    """What the program changes in its environment must not be what the modules see when they are imported."""
-    names = dict(given)
-    for name, value in changed.items():
-        if os.environb.get(name) == value:
-            continue  # a module did it
-        is_seen = name in reads.names or (reads.is_listed and name not in names)
-        if is_seen or not os.fsdecode(name).startswith(_READ_BY_PYTHON_ONLY):
-            text = os.fsdecode(name)
-            raise _Refused(f"the program sets {text}, which imported modules may read: set {text} outside of it")
+def _import_later(plan: "dict[str, Any]", installed: "tuple[str, ...]") -> None:
+    """Import what the program imports after it has done something. Nothing of that may be seen by these modules."""
+    random_numbers, libraries = _random_numbers(), _libraries()
+    data = os.environ._data  # type: ignore[attr-defined]
+    reads = os.environ._data = os.environb._data = _Reads(data)  # type: ignore[attr-defined]
+    _import_all(plan["later"], installed)
+    data.clear()
+    data.update(reads.items())
+    os.environ._data = os.environb._data = data  # type: ignore[attr-defined]
+
+    given = dict(plan["environment"])
+    for name, value in plan["changed"].items():
+        text = os.fsdecode(name)
+        is_seen = name in reads.names or (reads.is_listed and name not in given)
+        may_be_seen = not text.startswith(_READ_BY_PYTHON_ONLY) and _libraries() != libraries
+        if os.environb.get(name) != value and (is_seen or may_be_seen):
+            raise _Refused(
+                f"the program sets {text}, which modules that it imports afterwards may read; "
+                f"set {text} outside of the program, or import everything first"
+            )
+    now = _random_numbers()
+    for source, state in now.items():
+        if state != random_numbers.get(source, ""):
+            raise _Refused(
+                f"a module that is not imported at the very beginning takes random numbers ({source}); "
+                "import everything before anything else is done"
+            )
 
 
-def _check_random_numbers() -> None:
-    """A seed that the program sets before its imports is followed by those that an import takes."""
-    get = sys.modules.get
-    python, numpy, torch = get("random"), get("numpy.random"), get("torch")
-    is_untouched = (
-        (python is None or python.getstate()[1][-1] in _UNUSED)
-        and (numpy is None or numpy.get_state()[2] in _UNUSED)
-        and (torch is None or torch.equal(torch.get_rng_state(), _seeded(torch).get_state()))
-    )
-    if not is_untouched:
-        raise _Refused("an imported module takes random numbers")
+def _random_numbers() -> "dict[str, object]":
+    """The state of each source, empty while it has only been seeded by itself."""
+    found: dict[str, object] = {}
+    random, numpy, torch = (sys.modules.get(name) for name in ("random", "numpy.random", "torch"))
+    if random is not None:
+        found["random"] = random.getstate() if random.getstate()[1][-1] != _TWISTER else ""
+    if numpy is not None:
+        _, words, position, *rest = numpy.get_state()
+        found["numpy.random"] = (words.tobytes(), position, rest) if position < _TWISTER - 1 else ""
+    if torch is not None:
+        fresh = torch.Generator().manual_seed(torch.initial_seed()).get_state()
+        state = torch.get_rng_state()
+        found["torch"] = "" if torch.equal(state, fresh) else state.numpy().tobytes()
+    return found
 
 
-def _seeded(torch: "Any") -> "Any":
-    return torch.Generator().manual_seed(torch.initial_seed())
+def _libraries() -> "set[bytes]":
+    """Native libraries that are loaded."""
+    with open("/proc/self/maps", "rb") as maps:
+        return {line.split(None, 5)[5] for line in maps if b".so" in line}
 
 
 def _descriptors() -> "set[str]":
