@@ -16,8 +16,9 @@ from lastgood.core.manifest import DataFile
 from lastgood.core.tensorfile import ArraySpec
 from lastgood.store import content as content_module
 from lastgood.store.content import StoredContent
+from lastgood.store.places import chunk_bytes, fresh_memory, scatter
 from lastgood.store.reader import open_checkpoint
-from lastgood.store.verified import VerifiedFile, fresh_memory
+from lastgood.store.verified import VerifiedFile
 from lastgood.store.writer import CheckpointWriter
 
 NAME = layout.checkpoint_name(5, 1)
@@ -210,6 +211,56 @@ def test_only_what_has_passed_its_check_reaches_a_place(file, tmp_path):
     begin = next(placed.begin for placed in opened.arrays() if placed.spec.name == "a")
     bad = slice(16 * 2**16 - begin, 17 * 2**16 - begin)
     assert place[bad] == bytes(2**16)
+
+
+@settings(max_examples=40)
+@given(block_bytes=st.integers(4096, 2_000_000), names=st.lists(st.sampled_from(sorted(SIZES)), unique=True))
+def test_what_is_streamed_is_put_together_again_elsewhere(tmp_path_factory, block_bytes, names):
+    path = tmp_path_factory.mktemp("stream") / "rank-00000.safetensors"
+    expected = file_with(path, block_bytes)
+    opened = VerifiedFile(StoredContent(path, expected.bytes), expected)
+    portion = opened.portion(names)
+    places = {name: [bytearray(SIZES[name])] for name in names}
+    views = {name: [memoryview(place) for place in both] for name, both in places.items()}
+    for slices, chunk in zip(portion.blocks().values(), streamed(opened, portion), strict=True):
+        assert chunk_bytes(slices) == len(chunk) <= block_bytes
+        scatter(memoryview(bytearray(chunk)), slices, views)
+    assert places == {name: [CONTENT[name]] for name in names}
+    assert b"".join(streamed(opened, portion, skip=2)) == b"".join(streamed(opened, portion)[2:])
+    path.unlink()
+
+
+def streamed(opened, portion, skip=0):
+    chunks = []
+    opened.stream(portion, lambda chunk: chunks.append(bytes(chunk)), skip)
+    return chunks
+
+
+def test_a_stream_ends_before_the_block_that_is_damaged(tmp_path):
+    path = tmp_path / "rank-00000.safetensors"
+    expected = file_with(path, 2**16)
+    content = bytearray(path.read_bytes())
+    content[20 * 2**16] ^= 1
+    path.write_bytes(content)
+    opened = VerifiedFile(StoredContent(path, expected.bytes), expected)
+    chunks = []
+    with pytest.raises(DamagedError, match="block 20"):
+        opened.stream(opened.portion(SIZES), lambda chunk: chunks.append(len(chunk)))
+    assert len(chunks) == 20
+
+
+def test_a_stream_whose_receiver_fails_ends_at_once(file):
+    path, expected = file
+    opened = VerifiedFile(StoredContent(path, expected.bytes), expected)
+    seen = []
+
+    def refuse(chunk):
+        seen.append(len(chunk))
+        raise ConnectionError("nobody listens")
+
+    with pytest.raises(ConnectionError, match="nobody listens"):
+        opened.stream(opened.portion(SIZES), refuse)
+    assert len(seen) == 1
 
 
 def test_fresh_memory_is_writable_aligned_and_apart():

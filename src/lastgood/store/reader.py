@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import xxhash
 
@@ -14,7 +15,10 @@ from lastgood.core.tensorfile import Placed
 from lastgood.store import durable
 from lastgood.store.content import LentContent, Loan, StoredContent
 from lastgood.store.jobdir import JobDirectory, read_document
+from lastgood.store.places import Places, Portion
 from lastgood.store.verified import MAX_PROBLEMS, VerifiedFile
+
+T = TypeVar("T")
 
 Lender = Callable[[int], tuple[int, Callable[[], None]] | None]
 
@@ -29,7 +33,10 @@ class Checkpoint:
         self._data: dict[int, VerifiedFile] = {}
         self._constants: dict[str, VerifiedFile] = {}
         self._loans: dict[int, Loan] = {}
+        self.memory_problems: list[str] = []
+        """What was wrong with lent memory, which was given back for it."""
         self._lender: Lender | None = None
+        self._stored_only: set[int] = set()
 
     @property
     def name(self) -> str:
@@ -43,7 +50,7 @@ class Checkpoint:
 
     def arrays(self, rank: int) -> dict[str, Placed]:
         """The arrays of `rank`, by name: those in its file, and the constants that it refers to."""
-        found = {placed.spec.name: placed for placed in self._file(rank).arrays()}
+        found = self._of_file(rank, lambda file: {placed.spec.name: placed for placed in file.arrays()})
         for constants in self.part(rank).constants:
             with self._shared(constants) as file:
                 taken = _taken(constants, file)
@@ -54,22 +61,47 @@ class Checkpoint:
 
     def read(self, rank: int, names: Iterable[str]) -> dict[str, memoryview]:
         """The bytes of some arrays of `rank`. They stay valid as long as they are referenced."""
-        wanted = list(names)
         found: dict[str, memoryview] = {}
-        for constants in self.part(rank).constants:
-            if taken := set(constants.arrays).intersection(wanted):
-                with self._shared(constants) as file:
-                    found |= file.read(sorted(taken))
-        return found | self._file(rank).read(name for name in wanted if name not in found)
+        for taken in self._of_files(rank, names, lambda file, taken: file.read(taken)):
+            found |= taken
+        return found
+
+    def load(self, rank: int, places: Places) -> None:
+        """Put the bytes of some arrays of `rank` where they belong, each block after it has passed its check. After
+        an error some places are filled and others are not. Takes memory for a few blocks."""
+        self._of_files(rank, places, lambda file, taken: file.load({name: places[name] for name in taken}))
+
+    def portions(self, rank: int, names: Iterable[str]) -> list[Portion]:
+        """Where some arrays of `rank` lie, file by file."""
+        return self._of_files(rank, names, lambda file, taken: file.portion(taken))
+
+    def stream(self, rank: int, names: Iterable[str], send: Callable[[memoryview], None]) -> None:
+        """Call `send` with every chunk of the `portions`, in order; each is good until `send` returns."""
+        sent = 0
+
+        def send_counted(chunk: memoryview) -> None:
+            nonlocal sent
+            send(chunk)
+            sent += 1
+
+        def pass_on(file: VerifiedFile, taken: list[str]) -> None:
+            # It is called again for the same file if lent memory turns out to be damaged on the way.
+            file.stream(file.portion(taken), send_counted, skip=sent)
+
+        for portion in self.portions(rank, names):
+            sent = 0
+            self._of_files(rank, [placed.spec.name for placed in portion.arrays], pass_on)
 
     def lend(self, rank: int, fd: int, on_release: Callable[[], None] | None = None) -> None:
         """From now on read the data of `rank` from this descriptor's memory, which holds the file's content from its
-        first byte (and may be longer). The descriptor belongs to the checkpoint.
+        first byte (and may be longer). The descriptor belongs to the checkpoint. Where the memory does not pass its
+        checks, the file is read after all, and `memory_problems` says so.
 
-        The memory must not change before `on_release` is called, which happens when `unlend` was called or the
+        The memory must not change before `on_release` is called, which happens when it was given back or the
         checkpoint is gone, and with it every view that was handed out; see `Loan`. Raises OSError if the
         memory cannot be mapped.
         """
+        self._stored_only.discard(rank)
         self._loans[rank] = Loan(fd, on_release)
         self._data.pop(rank, None)
 
@@ -78,7 +110,8 @@ class Checkpoint:
         self._lender = lender
 
     def unlend(self, rank: int) -> None:
-        """Read the data of `rank` from storage again. Views that were handed out stay valid."""
+        """Read the data of `rank` from storage from now on. Views that were handed out stay valid."""
+        self._stored_only.add(rank)
         if self._loans.pop(rank, None) is not None:
             self._data.pop(rank, None)
 
@@ -87,10 +120,37 @@ class Checkpoint:
         """The ranks whose data is read from memory."""
         return frozenset(self._loans)
 
+    def _of_files(self, rank: int, names: Iterable[str], work: Callable[[VerifiedFile, list[str]], T]) -> list[T]:
+        """What `work` answers for each file that holds some of these arrays of `rank`, and for which of them."""
+        left = dict.fromkeys(names)
+        found = []
+        for constants in self.part(rank).constants:
+            if taken := [name for name in constants.arrays if name in left]:
+                with self._shared(constants) as file:
+                    found.append(work(file, taken))
+            for name in taken:
+                del left[name]
+        if left:
+            found.append(self._of_file(rank, lambda file: work(file, list(left))))
+        return found
+
+    def _of_file(self, rank: int, work: Callable[[VerifiedFile], T]) -> T:
+        """What `work` answers for the data file of `rank`: in memory, if it is lent and passes its checks."""
+        try:
+            return work(self._file(rank))
+        except DamagedError as error:
+            if rank not in self._loans:
+                raise
+            # What is in memory is no checkpoint: only what is stored is.
+            self.memory_problems.append(error.what)
+            self.unlend(rank)
+        return work(self._file(rank))
+
     def _file(self, rank: int) -> VerifiedFile:
         if rank not in self._data:
             expected = self.part(rank).data
-            if rank not in self._loans and self._lender is not None and (offered := self._lender(rank)) is not None:
+            lender = None if rank in self._loans or rank in self._stored_only else self._lender
+            if lender is not None and (offered := lender(rank)) is not None:
                 self.lend(rank, *offered)
             if (loan := self._loans.get(rank)) is None:
                 self._data[rank] = self._stored(rank)

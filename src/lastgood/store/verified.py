@@ -1,9 +1,8 @@
 """A data file whose blocks are checked before anything of them is handed out."""
 
-import ctypes
-import mmap
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import xxhash
 
@@ -12,16 +11,13 @@ from lastgood.core.errors import DamagedError
 from lastgood.core.manifest import DataFile
 from lastgood.core.tensorfile import Placed
 from lastgood.store.content import Content
+from lastgood.store.places import Places, Portion, Slice, chunk_bytes, copy, fresh_memory
 
 READERS = 4
 """Threads that read blocks of one file: more do not help one device, fewer leave it idle."""
 
 MAX_PROBLEMS = 20
 """Pieces of damage that a verification names before it stops reading."""
-
-Places = Mapping[str, Sequence[memoryview]]
-"""Where the bytes of each array go: writable memory of its size, which may be none (then they are only checked), or
-several places."""
 
 
 class VerifiedFile:
@@ -44,10 +40,21 @@ class VerifiedFile:
             self._placed = {item.spec.name: item for item in tensorfile.parse(begin[:end], size, self.name)}
         return list(self._placed.values())
 
+    def portion(self, names: Iterable[str]) -> Portion:
+        """Where some arrays lie."""
+        self.arrays()
+        assert self._placed is not None
+        found = []
+        for name in names:
+            if name not in self._placed:
+                raise DamagedError(f"{self.name} lacks the array {name!r}")
+            found.append(self._placed[name])
+        return Portion(self._expected.block_bytes, found)
+
     def read(self, names: Iterable[str]) -> dict[str, memoryview]:
         """The bytes of some arrays. They are writable and stay valid as long as they are referenced. Where the
         file's content is in memory they are views of that."""
-        found = self._find(names)
+        found = {item.spec.name: item for item in self.portion(names).arrays}
         whole = self._content.in_memory
         if whole is not None:
             self.load(dict.fromkeys(found, ()))
@@ -59,64 +66,78 @@ class VerifiedFile:
     def load(self, places: Places) -> None:
         """Put the bytes of arrays where they belong, each block after it has passed its check. After an error some
         places are filled and others are not."""
-        work = self._work(places)
+        work = self.portion(places).blocks()
 
         def load(block: int) -> bool:
-            begin, end = self._extent(block)
-            view = self._checked(begin, end, block)
+            view = self._checked(block)
             if view is None:
                 return False
-            for at, target in work[block]:
-                copy(target, view[at - begin : at - begin + len(target)])
+            at = self._extent(block)[0]
+            for piece in work[block]:
+                for place in places[piece.name]:
+                    copy(place[piece.at : piece.at + piece.end - piece.begin], view[piece.begin - at : piece.end - at])
             return True
 
-        for block in _failing(load, sorted(work), 1):
+        for block in _failing(load, list(work), 1):
             raise DamagedError(self._complaint(block))
+
+    def stream(self, portion: Portion, send: Callable[[memoryview], None], skip: int = 0) -> None:
+        """Call `send` with each chunk of a portion, in order, but for the first `skip`. A chunk is good until `send`
+        returns. Some blocks are read ahead; memory is taken for these alone."""
+        work = list(portion.blocks().items())[skip:]
+        free: deque[memoryview] = deque()
+        waiting: deque[Future[memoryview | None]] = deque()
+
+        def load(block: int, slices: list[Slice]) -> memoryview | None:
+            view = self._checked(block)
+            if view is None:
+                return None
+            try:
+                buffer = free.popleft()
+            except IndexError:
+                buffer = memoryview(bytearray(portion.block_bytes))
+            begin, at = 0, self._extent(block)[0]
+            for piece in slices:
+                end = begin + piece.end - piece.begin
+                copy(buffer[begin:end], view[piece.begin - at : piece.end - at])
+                begin = end
+            return buffer
+
+        with ThreadPoolExecutor(READERS, thread_name_prefix="lastgood-read") as pool:
+            try:
+                for number, (block, slices) in enumerate(work):
+                    while len(waiting) < 2 * READERS and number + len(waiting) < len(work):
+                        waiting.append(pool.submit(load, *work[number + len(waiting)]))
+                    chunk = waiting.popleft().result()
+                    if chunk is None:
+                        raise DamagedError(self._complaint(block))
+                    send(chunk[: chunk_bytes(slices)])
+                    free.append(chunk)
+            finally:
+                for future in waiting:
+                    future.cancel()
 
     def problems(self) -> list[str]:
         """Blocks that fail, the first MAX_PROBLEMS of them, or a header that cannot be read. Takes no more
         memory than the header and a few blocks."""
         blocks = self._blocks(0, self._expected.bytes)
-        found = _failing(lambda block: self._checked(*self._extent(block), block) is not None, blocks, MAX_PROBLEMS)
+        found = _failing(lambda block: self._checked(block) is not None, blocks, MAX_PROBLEMS)
         if not found:
             self.arrays()
         return [self._complaint(block) for block in found]
 
-    def _find(self, names: Iterable[str]) -> dict[str, Placed]:
-        self.arrays()
-        assert self._placed is not None
-        found = {}
-        for name in names:
-            if name not in self._placed:
-                raise DamagedError(f"{self.name} lacks the array {name!r}")
-            found[name] = self._placed[name]
-        return found
-
-    def _work(self, places: Places) -> dict[int, list[tuple[int, memoryview]]]:
-        """For each block that is needed, what to copy from it: from which byte of the file, to where."""
-        work: dict[int, list[tuple[int, memoryview]]] = {}
-        for name, item in self._find(places).items():
-            if item.begin == item.end:
-                continue
-            for block in self._blocks(item.begin, item.end):
-                begin, end = self._extent(block)
-                at = max(begin, item.begin)
-                targets = [place[at - item.begin : min(end, item.end) - item.begin] for place in places[name]]
-                work.setdefault(block, []).extend((at, target) for target in targets)
-        return work
-
     def _bytes(self, blocks: range) -> bytes:
         pieces = []
         for block in blocks:
-            view = self._checked(*self._extent(block), block)
+            view = self._checked(block)
             if view is None:
                 raise DamagedError(self._complaint(block))
             pieces.append(bytes(view))
         return b"".join(pieces)
 
-    def _checked(self, begin: int, end: int, block: int) -> memoryview | None:
+    def _checked(self, block: int) -> memoryview | None:
         """A block, if it passes its check, until this thread asks for another."""
-        view = self._content.block(begin, end)
+        view = self._content.block(*self._extent(block))
         if view is None or xxhash.xxh3_64_hexdigest(view) != self._expected.xxh3[16 * block : 16 * block + 16]:
             return None
         return view
@@ -132,39 +153,6 @@ class VerifiedFile:
     def _complaint(self, block: int) -> str:
         begin, end = self._extent(block)
         return f"{self.name}: bytes {begin} to {end} (block {block}) do not match their checksum"
-
-
-_FRESH_ALIGNMENT = 64
-"""As arrays made by NumPy and PyTorch have it, whose results may depend on it in the last bit."""
-
-
-def fresh_memory(sizes: Iterable[int]) -> list[memoryview]:
-    """Zeroed memory of each size, in one map that lives as long as any of it is referenced."""
-    sizes = list(sizes)
-    begins = [0]
-    for size in sizes:
-        begins.append(-(-(begins[-1] + size) // _FRESH_ALIGNMENT) * _FRESH_ALIGNMENT)
-    if begins[-1] == 0:
-        return [memoryview(b"") for _ in sizes]
-    # Private, because huge pages for shared memory are off on most machines. Touching memory by small pages takes
-    # longer than reading into it.
-    mapped = mmap.mmap(-1, begins[-1], mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    mapped.madvise(mmap.MADV_HUGEPAGE)
-    whole = memoryview(mapped)
-    return [whole[begin : begin + size] for begin, size in zip(begins[:-1], sizes, strict=True)]
-
-
-_LONG_BYTES = 2**16
-
-
-def copy(target: memoryview, source: memoryview) -> None:
-    """Copy bytes; other threads run meanwhile if it takes long. Both must be writable."""
-    if len(source) < _LONG_BYTES:
-        target[:] = source
-        return
-    assert len(target) == len(source)
-    to, of = (ctypes.addressof(ctypes.c_char.from_buffer(view)) for view in (target, source))
-    ctypes.memmove(to, of, len(source))
 
 
 def _failing(is_good: Callable[[int], bool], blocks: Sequence[int], limit: int) -> list[int]:
