@@ -71,7 +71,9 @@ class _Walk:
             for name in _names(statement, package):
                 self._take(name)
         elif inner := list(_inside(statement)):
-            self._has_acted = self._has_acted or not _is_harmless(getattr(statement, "test", None))
+            is_choice = isinstance(statement, ast.If) and _is_harmless(statement.test)
+            if not is_choice and not isinstance(statement, ast.Try):
+                self._has_acted = True
             for part in inner:
                 self._follow(part, package)
         elif not _only_defines(statement):
