@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lastgood.core import layout, manifest, tensorfile, tree
-from lastgood.core.manifest import Attempt, Finished, Job, Manifest, Mark, Part
+from lastgood.core.manifest import Attempt, Finished, Job, Manifest, Mark, Part, StageRecord
 from lastgood.core.sealed import seal, unseal
 from lastgood.store import attempts, writer
 
@@ -18,6 +18,7 @@ KINDS = {
     "manifest.json": Manifest,
     "rank-00000.json": Part,
     "pinned.json": Mark,
+    "stages/5d2fa1c07b93e684.json": StageRecord,
     "finished.json": Finished,
 }
 
@@ -74,6 +75,7 @@ def test_every_name_on_disk_is_in_the_tree():
         layout.part_file(0),
         layout.data_file(0),
         layout.CONSTANTS_DIR + "/",
+        layout.STAGES_DIR + "/" + layout.stage_file("5d2fa1c07b93e684"),
         layout.constants_file("5f1d7a3c0b9e84266d02f3c1a8e75b94", 3),
     ):
         assert name in PAGE

@@ -13,6 +13,7 @@
     manifest.json                   written last: the commit
     rejected.json                   optional: it failed to restore, and why
     pinned.json                     optional: never deleted by retention
+  stages/<digest>.json              where a node stages checkpoints before they come here
   constants/                        arrays that do not change, written once
     <digest>-0003.safetensors       by content and attempt; checkpoints of that attempt refer to it
   finished.json                     all steps are done
@@ -33,6 +34,7 @@ FINISHED_FILE = "finished.json"
 ATTEMPTS_DIR = "attempts"
 CHECKPOINTS_DIR = "checkpoints"
 CONSTANTS_DIR = "constants"
+STAGES_DIR = "stages"
 MANIFEST_FILE = "manifest.json"
 REJECTED_FILE = "rejected.json"
 PINNED_FILE = "pinned.json"
@@ -47,6 +49,7 @@ _CHECKPOINT = re.compile(r"(\d{12})-(\d{4,9})\Z")
 _ATTEMPT = re.compile(r"(\d{4,9})\.json\Z")
 _PART = re.compile(r"rank-(\d{5,9})\.(json|safetensors)\Z")
 _CONSTANTS = re.compile(r"([0-9a-f]{32})-(\d{4,9})\.safetensors\Z")
+_STAGE = re.compile(r"[0-9a-f]{16}\.json\Z")
 _TOKEN = re.compile(r"\.[0-9a-f]{16}\Z")
 _CLAIM = re.compile(r"(job|\d{4,9})\.json\.[0-9a-f]{16}\.part\Z")
 
@@ -111,6 +114,14 @@ def parse_constants_file(name: str) -> tuple[str, int] | None:
     if match is None or name != constants_file(match[1], int(match[2])):
         return None
     return match[1], int(match[2])
+
+
+def stage_file(digest: str) -> str:
+    return f"{digest}.json"
+
+
+def is_stage_file(name: str) -> bool:
+    return _STAGE.match(name) is not None
 
 
 def without_temporary(name: str) -> str:

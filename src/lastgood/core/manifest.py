@@ -140,6 +140,18 @@ class Mark(msgspec.Struct, frozen=True):
     attempt: int = 0
 
 
+class StageRecord(msgspec.Struct, frozen=True):
+    """stages/<digest>.json: where a node stages checkpoints of the job before they come to its own directory."""
+
+    format: int
+    job: str
+    host: str
+    path: str
+    """The directory that was given; what belongs to the job is in its directory named like the job's id."""
+    attempt: int
+    """The newest attempt that staged there."""
+
+
 class Finished(msgspec.Struct, frozen=True):
     """finished.json: all steps are done; ends a chain of segments."""
 

@@ -16,6 +16,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from typing import Protocol
 
 import xxhash
 
@@ -34,8 +35,21 @@ def write_pieces(
 
     Does not flush. The pieces must not change meanwhile. `pacer` makes it gentle. Raises OSError.
     """
+    return write_source(fd, _Concatenation(pieces), block_bytes, pacer)
+
+
+class Source(Protocol):
+    """Where the bytes of a file come from, in order."""
+
+    size: int
+
+    def views(self, begin: int, end: int) -> list[memoryview]:
+        """The memory from `begin` to `end`, valid until this thread asks for more."""
+
+
+def write_source(fd: int, content: Source, block_bytes: int, pacer: Pacer | None = None) -> tuple[int, str]:
+    """As `write_pieces`. The digests are of what was written, whatever the source says."""
     pacer = pacer or FullSpeed()
-    content = _Concatenation(pieces)
     blocks = range(-(-content.size // block_bytes))
     if content.size < DIRECT_FROM_BYTES:
         pacer.take(content.size)
@@ -85,7 +99,7 @@ class _Concatenation:
 
 
 class _DirectWriter:
-    def __init__(self, fd: int, content: _Concatenation, block_bytes: int, pacer: Pacer) -> None:
+    def __init__(self, fd: int, content: Source, block_bytes: int, pacer: Pacer) -> None:
         self._pacer = pacer
         self._fd = fd
         self._content = content
@@ -129,7 +143,7 @@ class _DirectWriter:
         return buffer[:padded]
 
 
-def _write_buffered(fd: int, content: _Concatenation, block: int, block_bytes: int) -> str:
+def _write_buffered(fd: int, content: Source, block: int, block_bytes: int) -> str:
     begin = block * block_bytes
     views = content.views(begin, min(begin + block_bytes, content.size))
     view = views[0] if len(views) == 1 else memoryview(b"".join(views))

@@ -11,7 +11,7 @@ What is found under a name is read back and compared before anything refers to i
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from lastgood.store import durable, writer
 from lastgood.store.attempts import check_fence
 from lastgood.store.blocks import digest_pieces, write_pieces
 from lastgood.store.content import StoredContent
+from lastgood.store.copying import OnBytes, copy_data
 from lastgood.store.gentle import Pacer
 from lastgood.store.jobdir import JobDirectory
 from lastgood.store.verified import VerifiedFile
@@ -36,9 +37,11 @@ class ConstantsWriter:
     """Writes constants for one attempt, each set of arrays once. Several ranks and processes may do so at the
     same time, also for the same arrays."""
 
-    def __init__(self, job: JobDirectory, attempt: int) -> None:
+    def __init__(self, job: JobDirectory, attempt: int, *, fence: Callable[[], None] | None = None) -> None:
+        """`fence` as for `CheckpointWriter`."""
         self._job = job
         self._attempt = attempt
+        self._check_fence = fence or (lambda: check_fence(job, attempt))
         self._whole: dict[str, DataFile] = {}
         """Files that this process has written, or compared with what should be in them."""
 
@@ -60,9 +63,20 @@ class ConstantsWriter:
                 self._whole[file] = self._find(file, pieces) or self._write(file, pieces, pacer)
         return Constants(self._whole[file], sorted(buffers))
 
-    def note_whole(self, data: DataFile) -> None:
-        """Somebody else, whom this process trusts, has written or read this file of the attempt."""
-        self._whole[data.file] = data
+    def put_copy(
+        self, source: Path, expected: DataFile, pacer: Pacer | None = None, on_bytes: OnBytes | None = None
+    ) -> None:
+        """Have the content of another constants file of the attempt, which is elsewhere, under the same name here.
+        Raises as `put`, and DamagedError if the source is damaged."""
+        path = self._job.constants / expected.file
+        with self._explained():
+            if expected == self._whole.get(expected.file) and self._is_there(expected):
+                return
+            if not (os.path.lexists(path) or self._adopt(expected.file)) or not is_whole(path, expected):
+                durable.make_directory(self._job.constants)
+                copy_data(source, expected, path, pacer, on_bytes)
+            durable.flush_directory(self._job.constants)
+            self._whole[expected.file] = expected
 
     def _is_there(self, data: DataFile) -> bool:
         try:
@@ -110,7 +124,7 @@ class ConstantsWriter:
                 yield
             except FileNotFoundError:
                 # A newer attempt sweeps what this one had not finished: then storage is not the cause.
-                check_fence(self._job, self._attempt)
+                self._check_fence()
                 raise
 
 

@@ -8,6 +8,7 @@ Functions here raise OSError where the file system refuses; what is left then is
 
 import errno
 import os
+from collections.abc import Collection
 from contextlib import suppress
 
 from lastgood.core import layout
@@ -93,9 +94,10 @@ def delete_checkpoint(job: JobDirectory, name: str) -> None:
         _delete_ours(job, name)
 
 
-def sweep_incomplete(job: JobDirectory, before_attempt: int) -> list[str]:
+def sweep_incomplete(job: JobDirectory, before_attempt: int, spare: Collection[str] = ()) -> list[str]:
     """Remove directories that earlier attempts left without a manifest; their names. Removes temporary files
-    of earlier starts, too. (One of a mark goes with its checkpoint, or with the next mark.)
+    of earlier starts, too. (One of a mark goes with its checkpoint, or with the next mark.) Those of the names
+    `spare` are left: they are being promoted from a stage, or will be (see store.promotion).
 
     An earlier attempt may still be alive, frozen right before its commit. Its temporary manifest is
     removed first: then its rename has nothing to rename, and its next try meets the fence. (Constants are swept
@@ -103,7 +105,7 @@ def sweep_incomplete(job: JobDirectory, before_attempt: int) -> list[str]:
     """
     swept = []
     for listed in list_checkpoints(job):
-        if listed.is_committed or listed.is_link or listed.attempt >= before_attempt:
+        if listed.is_committed or listed.is_link or listed.attempt >= before_attempt or listed.name in spare:
             continue
         _delete_temporary_manifests(job, listed.name)
         if (job.checkpoints / listed.name / MANIFEST_FILE).exists():

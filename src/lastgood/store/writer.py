@@ -41,7 +41,10 @@ class CheckpointWriter:
     """Writes one checkpoint. Every rank makes one for the same step and calls `write_part`; when all
     have done so, one of them calls `commit`."""
 
-    def __init__(self, job: JobDirectory, step: int, attempt: int) -> None:
+    def __init__(self, job: JobDirectory, step: int, attempt: int, *, fence: Callable[[], None] | None = None) -> None:
+        """`fence` raises FencedError if nothing may be committed any more; without it, that is so when a newer
+        attempt than `attempt` has begun."""
+        self._check_fence = fence or (lambda: check_fence(job, attempt))
         self.job = job
         self.step = step
         self.attempt = attempt
@@ -162,18 +165,38 @@ class CheckpointWriter:
                 max(0.0, now - began) if began is not None else 0.0,
                 [constants[file] for file in sorted(constants)],
             )
-            with durable.NewFile(self.directory / layout.MANIFEST_FILE) as new:
-                new.write(seal(manifest))
-                new.flush()
-                if before_commit is not None:
-                    before_commit()
-                with self.job.settling:
-                    self._expect_constants(constants)
-                    # The fence comes after the temporary manifest exists: a newer attempt that sweeps
-                    # removes that file first, so a writer that is frozen right here can only fail.
-                    check_fence(self.job, self.attempt)
-                    self._publish(new)
+            self._publish(seal(manifest), constants, before_commit)
         return manifest
+
+    def commit_copy(self, manifest: bytes, constants: Iterable[str]) -> None:
+        """Make the checkpoint exist with the manifest of the one that it is a copy of. As `commit`, but several may
+        do so at the same time; so what has become visible stays, even where this call fails in the end."""
+        with self._explained("commit a checkpoint in"):
+            self._publish(manifest, constants, is_copy=True)
+
+    def _publish(
+        self,
+        manifest: bytes,
+        constants: Iterable[str],
+        before_commit: Callable[[], None] | None = None,
+        *,
+        is_copy: bool = False,
+    ) -> None:
+        token = os.urandom(8).hex() if is_copy else ""
+        with durable.NewFile(self.directory / layout.MANIFEST_FILE, token) as new:
+            new.write(manifest)
+            new.flush()
+            if before_commit is not None:
+                before_commit()
+            with self.job.settling:
+                self._expect_constants(constants)
+                # The fence comes after the temporary manifest exists: a newer attempt that sweeps
+                # removes that file first, so a writer that is frozen right here can only fail.
+                self._check_fence()
+                if is_copy:
+                    new.publish()
+                else:
+                    _publish_or_not(new)
 
     def is_committed(self) -> bool:
         """True if its manifest is visible."""
@@ -189,15 +212,6 @@ class CheckpointWriter:
                 raise StorageError(f"{self.directory} has lost its manifest", safe="earlier checkpoints are untouched")
             return unseal(text, Manifest, self.name)
 
-    def _publish(self, manifest: durable.NewFile) -> None:
-        try:
-            manifest.publish()
-        except OSError:
-            # Renamed but not durable, perhaps. The caller is told that it failed: make it so.
-            with suppress(OSError):
-                durable.delete_file(manifest.path)
-            raise
-
     @contextmanager
     def _explained(self, what: str) -> Iterator[None]:
         with durable.explained(what, self.directory, safe="earlier checkpoints are untouched"):
@@ -205,7 +219,7 @@ class CheckpointWriter:
                 yield
             except FileNotFoundError:
                 # A newer attempt sweeps what this one had not committed: then storage is not the cause.
-                check_fence(self.job, self.attempt)
+                self._check_fence()
                 raise
 
     def _reference(self, rank: int, constants: dict[str, ConstantsRef]) -> PartRef:
@@ -213,7 +227,7 @@ class CheckpointWriter:
         name = layout.part_file(rank)
         text = read_document(self.directory / name)
         if text is None:
-            check_fence(self.job, self.attempt)
+            self._check_fence()
             raise StorageError(
                 f"{self.directory / name}: the part of rank {rank} is not there",
                 safe="earlier checkpoints are untouched",
@@ -223,16 +237,27 @@ class CheckpointWriter:
             constants[one.data.file] = ConstantsRef(one.data.file, one.data.bytes)
         return PartRef(rank, len(text), xxhash.xxh3_64_hexdigest(text), part.data.bytes)
 
-    def _expect_constants(self, constants: dict[str, ConstantsRef]) -> None:
+    def _expect_constants(self, constants: Iterable[str]) -> None:
         """Raise StorageError unless all are there: a file can have been deleted as unused before the part that
         refers to it was (see store.references)."""
-        if missing := set(constants) - set(os.listdir(self.job.constants) if constants else ()):
-            check_fence(self.job, self.attempt)
+        names = set(constants)
+        if missing := names - set(os.listdir(self.job.constants) if names else ()):
+            self._check_fence()
             raise StorageError(
                 f"{self.job.constants / min(missing)}, which the checkpoint of step {self.step} refers to, is not there",
                 safe="earlier checkpoints are untouched",
                 remedy="nothing, if it happens once: the next save writes it again",
             )
+
+
+def _publish_or_not(manifest: durable.NewFile) -> None:
+    try:
+        manifest.publish()
+    except OSError:
+        # Renamed but not durable, perhaps. The caller is told that it failed: make it so.
+        with suppress(OSError):
+            durable.delete_file(manifest.path)
+        raise
 
 
 class _DataHead(msgspec.Struct):
