@@ -38,9 +38,10 @@ class Arena:
         self.view = memoryview(self._map)
         self._is_closed = threading.Event()
         self._toucher: threading.Thread | None = None
-        for advice in (mmap.MADV_DONTFORK, mmap.MADV_HUGEPAGE):
-            with suppress(OSError):
-                self._map.madvise(advice)
+        # Not MADV_DONTFORK: a forked child would use the addresses for something else, and unmap that when it drops
+        # this object. It closes its copy instead.
+        with suppress(OSError):
+            self._map.madvise(mmap.MADV_HUGEPAGE)
 
     def touch_in_background(self) -> None:
         """Have the kernel give us the pages now: the first touch costs ten times the copy."""
@@ -56,11 +57,15 @@ class Arena:
                 return
 
     def close(self) -> None:
+        """Let go of it; calling it twice is fine. Also in a child that was forked, which holds a copy."""
+        if self.fd < 0:
+            return
         self._is_closed.set()
         if self._toucher is not None:
             self._toucher.join()
             self._toucher = None
         os.close(self.fd)
+        self.fd = -1
         self.view.release()
         with suppress(BufferError):
             # Somebody still has a view: the memory goes with that.

@@ -39,25 +39,27 @@ def _groups(root: Path) -> list[tuple[Path, bool]]:
         return []
     found = []
     for line in lines:
+        if line.count(":") < 2:
+            continue
         _, controllers, path = line.split(":", 2)
         is_v2 = controllers == ""
         if not is_v2 and "memory" not in controllers.split(","):
             continue
         mount = root / "sys/fs/cgroup" / ("" if is_v2 else "memory")
         # In a container the path may be as seen from outside; its own group is then the mount itself.
-        inside = Path(path.strip("/"))
+        inside = Path(*(part for part in path.split("/") if part not in ("", ".", "..")))
         found += [(mount / part, is_v2) for part in (inside, *inside.parents)]
     return found
 
 
 def _room(directory: Path, is_v2: bool) -> int | None:
-    limit_file, usage_file = (
-        ("memory.max", "memory.current") if is_v2 else ("memory.limit_in_bytes", "memory.usage_in_bytes")
-    )
-    limit, usage = _number(directory / limit_file), _number(directory / usage_file)
-    if limit is None or usage is None or limit >= _UNLIMITED_BYTES:
+    # Above memory.high a group is not killed, but slowed down until nothing moves.
+    limit_files = ("memory.max", "memory.high") if is_v2 else ("memory.limit_in_bytes",)
+    limits = [size for name in limit_files if (size := _number(directory / name)) is not None]
+    usage = _number(directory / ("memory.current" if is_v2 else "memory.usage_in_bytes"))
+    if not limits or usage is None or min(limits) >= _UNLIMITED_BYTES:
         return None
-    return limit - usage + _reclaimable(directory, is_v2)
+    return min(limits) - usage + _reclaimable(directory, is_v2)
 
 
 def _reclaimable(directory: Path, is_v2: bool) -> int:

@@ -1,0 +1,1 @@
+"""The keeper: its protocol, its memory, its desk, and the process itself."""
