@@ -25,6 +25,12 @@ def _own_state_directory(tmp_path_factory: pytest.TempPathFactory, monkeypatch: 
     monkeypatch.setenv("LASTGOOD_STATE_DIR", str(tmp_path_factory.mktemp("state")))
 
 
+@pytest.fixture(autouse=True)
+def _short_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keepers of jobs that a test has killed are soon gone."""
+    monkeypatch.setenv("LASTGOOD_KEEPER_LINGER", "2s")
+
+
 @pytest.fixture
 def job(tmp_path: Path) -> JobDirectory:
     """An empty job with its first attempt claimed."""

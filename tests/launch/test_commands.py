@@ -208,6 +208,7 @@ time.sleep(600)
 
 
 def test_orphans_become_the_launchers_and_are_reaped(launcher: Launcher, script) -> None:
+    launcher.environment["LASTGOOD_KEEPER"] = "off"
     process = launcher.start(sys.executable, script("orphans.py", ORPHAN_MAKER))
     launcher.wait_for_output("orphans made")
     me = psutil.Process(process.pid)

@@ -2,12 +2,14 @@
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
+from lastgood.keeper.starting import may_use_keeper
 from lastgood.launch.inbox import SignalInbox
+from lastgood.launch.keeping import KeeperHold
 from lastgood.launch.known_commands import advice, warning
 from lastgood.launch.library import LibraryProgram
 from lastgood.launch.output import Console, JobLog, reserve_standard_descriptors
@@ -58,10 +60,22 @@ def run_job(request: RunRequest) -> int:
                 if text := warning(request.command, request.settings.grace_s):
                     console.say(text)
                 standby = _standby(request, console)
-                supervisor = Supervisor(job, lock, application, scheduler, request.settings, console, inbox, standby)
+                keeper = _keeper(request, job, environment, console)
+                supervisor = Supervisor(
+                    job, lock, application, scheduler, request.settings, console, inbox, standby, keeper
+                )
                 return supervisor.run(request.command, {**environment, **advice(request.command, environment)})
         finally:
             console.close()
+
+
+def _keeper(
+    request: RunRequest, job: JobDirectory, environment: Mapping[str, str], console: Console
+) -> KeeperHold | None:
+    """Programs that use the library save through it; a wrapped command has checkpoints of its own."""
+    if request.wrapping is not None or not may_use_keeper(environment):
+        return None
+    return KeeperHold(job, environment, console.say)
 
 
 def _standby(request: RunRequest, console: Console) -> Standby | None:

@@ -1,6 +1,7 @@
 """The keeper's work: parts are written in the order in which they come, by one thread; another commits the
 checkpoints whose parts are all there, and deletes what retention gives up."""
 
+import os
 import threading
 import time
 from collections import deque
@@ -14,6 +15,7 @@ from lastgood.core.units import duration
 from lastgood.keeper import work
 from lastgood.keeper.protocol import Committed, Event, Order, Written, failed
 from lastgood.store.jobdir import JobDirectory
+from lastgood.store.record import RECORD_S, Records, state_directory
 from lastgood.store.sweep import Retention
 
 _LOOK_S = 0.1
@@ -52,6 +54,8 @@ class Desk:
         """Local ranks, and whether each has ended."""
         self._retention: tuple[tuple[int, Keep], Retention] | None = None
         """It remembers what it has verified, so it is kept as long as it serves."""
+        self._records = Records(state_directory(dict(os.environ)))
+        self._recorded_at = float("-inf")
         self._to_clear: Order | None = None
         """The newest commit that retention has not followed yet."""
         self._threads = [
@@ -160,6 +164,10 @@ class Desk:
                 self._to_clear = order
             del self._making[order.key]
         self._notify(0, event)
+        if isinstance(event, Committed) and self._clock() - self._recorded_at >= RECORD_S:
+            # A job whose directory vanishes before it could look has saved all the same.
+            self._recorded_at = self._clock()
+            self._records.note_saved(self._job.path, self._job.id, event.step)
 
     def _is_part_missing(self, order: Order, making: _Checkpoint) -> bool:
         """Raises RankTimeoutError if one will not come, FencedError if it is too late for all."""

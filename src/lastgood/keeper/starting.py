@@ -7,10 +7,32 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
+from lastgood.core.errors import UsageError
+from lastgood.core.layout import Env
+from lastgood.core.units import parse_duration
 from lastgood.keeper import protocol
 from lastgood.store.jobdir import JobDirectory
 
+DEFAULT_LINGER_S = 60.0
+
 _START_LIMIT_S = 30.0
+
+
+def may_use_keeper(environment: Mapping[str, str]) -> bool:
+    """Raises UsageError for a value that is neither on nor off."""
+    text = environment.get(Env.KEEPER, "")
+    if text not in ("", "on", "off"):
+        raise UsageError(f"the environment variable {Env.KEEPER} is {text!r}: on or off", remedy=f"unset {Env.KEEPER}")
+    return text != "off"
+
+
+def linger_s(environment: Mapping[str, str]) -> float:
+    """Raises UsageError for what is no duration."""
+    text = environment.get(Env.KEEPER_LINGER, "")
+    try:
+        return parse_duration(text) if text else DEFAULT_LINGER_S
+    except UsageError as problem:
+        raise UsageError(f"{Env.KEEPER_LINGER}: {problem.what}", remedy=problem.remedy) from None
 
 
 def start_keeper(

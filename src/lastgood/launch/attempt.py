@@ -21,6 +21,7 @@ from lastgood.launch.evidence import exceptions, oom_kills, ran_library
 from lastgood.launch.heartbeats import has_ranks_in, heartbeat_directory
 from lastgood.launch.history import events_since
 from lastgood.launch.inbox import SignalInbox
+from lastgood.launch.keeping import KeeperHold
 from lastgood.launch.output import Console
 from lastgood.launch.ports import Application, LastGood
 from lastgood.launch.process import Command, start_process
@@ -70,6 +71,7 @@ class Running:
         limits: Limits,
         last_good: LastGood | None,
         standby: Standby | None = None,
+        keeper: KeeperHold | None = None,
     ) -> None:
         self._job = job
         self._number = number
@@ -79,6 +81,7 @@ class Running:
         self._inbox = inbox
         self._limits = limits
         self._standby = standby
+        self._keeper = keeper
         self._stop: Stop | None = None
         self._kill_at: float | None = None
         self._killed_at: float | None = None
@@ -201,6 +204,8 @@ class Running:
         if now >= self._next_look:
             self._next_look = now + _TURN_S
             self._look(now)
+            if self._keeper is not None:
+                self._keeper.look(self._command, self._journal)
         if now >= self._next_note:
             self._next_note = now + _NOTE_EVERY_S
             self._application.note_progress(self._journal)

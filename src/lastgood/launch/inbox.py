@@ -20,6 +20,7 @@ class SignalInbox:
         self._reader, self._writer = socket.socketpair()
         self._previous: dict[int, Any] = {}
         self._previous_fd = -1
+        self._seen: list[int] = []
 
     def __enter__(self) -> "SignalInbox":
         self._reader.setblocking(False)
@@ -44,12 +45,22 @@ class SignalInbox:
 
     def take(self) -> list[int]:
         """Numbers of the signals that have arrived since the last call, SIGCHLD left out."""
-        numbers = bytearray()
+        self._read()
+        found, self._seen = self._seen, []
+        return found
+
+    def is_empty(self) -> bool:
+        """True if `take` would give nothing."""
+        self._read()
+        return not self._seen
+
+    def _read(self) -> None:
         while True:
             try:
-                numbers += os.read(self._reader.fileno(), 4096)
+                numbers = os.read(self._reader.fileno(), 4096)
             except BlockingIOError:
-                return [number for number in numbers if number in FORWARDED]
+                return
+            self._seen += [number for number in numbers if number in FORWARDED]
 
 
 def _do_nothing(number: int, frame: FrameType | None) -> None:

@@ -21,6 +21,7 @@ from lastgood.core.units import duration
 from lastgood.launch.attempt import Limits, Running
 from lastgood.launch.history import past_of, read_records
 from lastgood.launch.inbox import SignalInbox
+from lastgood.launch.keeping import KeeperHold
 from lastgood.launch.output import Console
 from lastgood.launch.ports import Application, LastGood, Scheduler
 from lastgood.launch.standby import Standby
@@ -32,6 +33,10 @@ from lastgood.store.lock import JobLock
 
 _OURS_PER_ATTEMPT = (Env.FRESH, Env.EXPECT_STEP, Env.CHECKPOINT, Env.DEADLINE, Env.STANDBY)
 """What the launcher says to one attempt only must not come from its own environment."""
+
+
+_LEAVE_BEFORE_S = 5.0
+"""Before the end of the allocation nothing is waited for any more: the launcher itself has to leave."""
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -57,6 +62,7 @@ class Supervisor:
         console: Console,
         inbox: SignalInbox,
         standby: Standby | None = None,
+        keeper: KeeperHold | None = None,
     ) -> None:
         self._job = job
         self._lock = lock
@@ -66,6 +72,7 @@ class Supervisor:
         self._console = console
         self._inbox = inbox
         self._standby = standby
+        self._keeper = keeper
         self._launch = uuid.uuid4().hex[:16]
         self._past: list[Past] = []
 
@@ -85,6 +92,8 @@ class Supervisor:
         finally:
             if self._standby is not None:
                 self._standby.close()
+            if self._keeper is not None:
+                self._keeper.close()
 
     def _run_attempts(
         self, command: Sequence[str], environment: Mapping[str, str], limits: Limits, *, is_fresh: bool
@@ -109,10 +118,18 @@ class Supervisor:
         time_limit = None if deadline is None else TimeLimit(deadline, self._settings.grace_s)
         return Limits(self._settings.grace_s, time_limit, self._settings.hang)
 
+    def _await_keeper(self, limits: Limits) -> None:
+        """What a dead attempt has left in memory becomes a checkpoint before anything is decided or claimed."""
+        if self._keeper is not None:
+            self._keeper.await_written(
+                lambda: self._inbox.is_empty() and (limits.time is None or limits.time.left_s() > _LEAVE_BEFORE_S)
+            )
+
     def _attempt(
         self, command: Sequence[str], environment: Mapping[str, str], limits: Limits, *, is_fresh: bool
     ) -> Decision:
         """Run one attempt, write down how it ended, and decide what follows."""
+        self._await_keeper(limits)
         claim = claim_attempt(self._job, self._launch, fresh=is_fresh, restarts=self._scheduler.restart_counts())
         journal = Journal(self._job, claim.attempt)
         try:
@@ -143,12 +160,24 @@ class Supervisor:
         if standby is not None:
             standby.is_wanted = restarts_left(self._past, self._settings.policy) > 0
         running = Running(
-            self._job, number, journal, self._application, self._console, self._inbox, limits, before, standby
+            self._job,
+            number,
+            journal,
+            self._application,
+            self._console,
+            self._inbox,
+            limits,
+            before,
+            standby,
+            self._keeper,
         )
         began = time.monotonic()
         inherited = {name: value for name, value in environment.items() if name not in _OURS_PER_ATTEMPT}
         given = {**inherited, **self._environment(number, limits, environment), **prepared.environment}
+        if self._keeper is not None:
+            self._keeper.start()
         evidence = running.run(arguments, given, self._lock)
+        self._await_keeper(limits)
         self._application.note_progress(journal)
         ending = classify(evidence)
         after = self._last_good()

@@ -10,14 +10,13 @@ from lastgood.core.layout import Env
 from lastgood.core.reliability import Mtti, preset_mtti
 from lastgood.core.start import Expectation
 from lastgood.core.units import parse_duration
+from lastgood.keeper.starting import DEFAULT_LINGER_S, linger_s, may_use_keeper
 
 _RESTART_COUNTS = ("SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT")
 """Variables that count restarts from 0. (Slurm sets its own only from the first restart on.)"""
 
 _LOCAL_RANK_COUNTS = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
 """Variables that say how many ranks run on this node: torchrun's, Open MPI's, MPICH's."""
-
-DEFAULT_LINGER_S = 60.0
 
 _NODE_COUNTS = ("SLURM_JOB_NUM_NODES", "GROUP_WORLD_SIZE")
 """Variables that say on how many nodes the job runs: Slurm's, and torchrun's number of its agents."""
@@ -79,23 +78,6 @@ def read_surroundings(environment: Mapping[str, str] = os.environ) -> Surroundin
         ),
         restarts={name: int(v) for name in _RESTART_COUNTS if (v := environment.get(name, "")).isdigit()},
     )
-
-
-def may_use_keeper(environment: Mapping[str, str]) -> bool:
-    """Raises UsageError for a value that is neither on nor off."""
-    text = environment.get(Env.KEEPER, "")
-    if text not in ("", "on", "off"):
-        raise UsageError(f"the environment variable {Env.KEEPER} is {text!r}: on or off", remedy=f"unset {Env.KEEPER}")
-    return text != "off"
-
-
-def linger_s(environment: Mapping[str, str]) -> float:
-    """Raises UsageError for what is no duration."""
-    text = environment.get(Env.KEEPER_LINGER, "")
-    try:
-        return parse_duration(text) if text else DEFAULT_LINGER_S
-    except UsageError as problem:
-        raise UsageError(f"{Env.KEEPER_LINGER}: {problem.what}", remedy=problem.remedy) from None
 
 
 def _number(environment: Mapping[str, str], name: str) -> int | None:

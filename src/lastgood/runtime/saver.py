@@ -143,6 +143,11 @@ class Saver:
         self._background = None
         self._is_prepared = True
 
+    @property
+    def is_in_background(self) -> bool:
+        """A keeper writes; otherwise the loop stands still for each save."""
+        return self._background is not None
+
     def is_free(self) -> bool:
         """True if a save would not have to wait for the one before it."""
         return self._background is None or self._background.is_free()

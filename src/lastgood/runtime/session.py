@@ -26,11 +26,8 @@ from lastgood.runtime.talk import ProgressDisplay, describe_start, say
 from lastgood.runtime.values_log import ValuesLog
 from lastgood.store import durable
 from lastgood.store.attempts import Journal, check_fence
-from lastgood.store.record import Records
+from lastgood.store.record import RECORD_S, Records
 from lastgood.store.sweep import sweep_incomplete
-
-RECORD_S = 60.0
-"""How often the record outside the job's directory is renewed; the first save always renews it."""
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -74,6 +71,7 @@ class Session:
         self.heart = HeartbeatWriter(surroundings.heartbeats, ranks.rank)
         self.saved_step = 0
         """Newest step that is known to be committed, or the step that the attempt began from."""
+        self._step = 0
         self._taken_step = 0
         """Newest step of which a snapshot was taken, whatever becomes of it."""
         self._began_at = 0
@@ -156,6 +154,7 @@ class Session:
 
         Raises SystemExit to stop, and what `Saver.save` raises.
         """
+        self._step = step
         self._log.end_step(step)
         self.heart.total_steps = -1 if total is None else total
         self.heart.beat(step, phase)
@@ -250,7 +249,9 @@ class Session:
         self.heart.last_good_step = saved.step
         self._watch.note_cost(SaveCost(stall_s=saved.stall_s, write_s=saved.write_s, bytes=saved.bytes))
         self._display.note_saved(saved)
-        if self._is_leader and time.monotonic() - self._recorded_at >= RECORD_S:
+        # In the background the keeper remembers, as soon as it has committed.
+        is_ours = self._is_leader and not self._saver.is_in_background
+        if is_ours and time.monotonic() - self._recorded_at >= RECORD_S:
             self._remember()
 
     def _remember(self) -> None:
@@ -347,7 +348,7 @@ class Session:
 
     def _settle(self) -> None:
         """The program lets go of the job: learn what becomes of the saves that are under way."""
-        for result in self._saver.settle(self._patience(self._taken_step)):
+        for result in self._saver.settle(self._patience(self._step)):
             if isinstance(result, Saved):
                 self._note_saved(result)
             else:

@@ -18,6 +18,9 @@ from lastgood.core.sealed import seal, unseal
 from lastgood.store import durable
 from lastgood.store.jobdir import read_document
 
+RECORD_S = 60.0
+"""How often the record of a job that saves is renewed; the first save always renews it."""
+
 
 class SavedRecord(msgspec.Struct, frozen=True):
     path: str
