@@ -189,6 +189,7 @@ class StatusAnswer(_Answer):
     attempts: Annotated[list[StatusAttempt], _says("oldest first")]
     lost_steps: Annotated[int, _says("by all attempts, as far as is known")]
     lost_s: Annotated[float, _says("by all attempts, as far as is known")]
+    standby: Annotated[str, _says("the standby of the running attempt; empty if nothing is known of one")]
     restarts_left: Annotated[int | None, _says("failures that would still be restarted; null if no launcher said")]
 
 

@@ -82,6 +82,7 @@ def _answer(standing: "Standing", now: float) -> "StatusAnswer":
         ],
         lost_steps=standing.lost_steps,
         lost_s=standing.lost_s,
+        standby=output.plain(standing.standby),
         restarts_left=standing.restarts_left,
     )
 
@@ -94,6 +95,8 @@ def _text(answer: "StatusAnswer", *, is_all: bool) -> str:
     facts.append(("last good", _last_good(answer)))
     if answer.attempts:
         facts.append(("lost", _lost_in_all(answer)))
+    if answer.standby:
+        facts.append(("standby", answer.standby))
     if answer.restarts_left is not None:
         facts.append(("restarts", f"{answer.restarts_left} left"))
     lines = []

@@ -11,7 +11,8 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     Kinds and their `data`:
       started     how ("fresh", "resumed"), step, reason, rejected       by the job's program
       refused     reason                                                 the start: a checkpoint was expected
-      launched    command, pid, birth, heartbeats, host                   by the launcher
+      launched    command, pid, birth, heartbeats, host, is_standby       by the launcher
+      standby     is_ready, modules, uss_bytes, pss_bytes, took_s, reason by the launcher
       committed   step, name, bytes, write_s                             a checkpoint exists
       save_failed step, error                                            a save did not work
       paced       interval_s, margin_s (null: not said)                  how often it saves now

@@ -11,6 +11,7 @@ from lastgood.core.accounting import Account, Record, account
 from lastgood.core.errors import LastgoodError
 from lastgood.core.outcome import Outcome
 from lastgood.core.restart import Action
+from lastgood.core.units import byte_size
 from lastgood.launch.heartbeats import directory_of, read_heartbeats
 from lastgood.launch.history import ending_of, read_records
 from lastgood.launch.library import LibraryProgram
@@ -56,6 +57,8 @@ class Standing(msgspec.Struct, frozen=True):
     attempts: list[Account]
     lost_steps: int
     lost_s: float
+    standby: str
+    """The standby of the attempt that runs, in words; empty if no launcher said anything of one."""
     restarts_left: int | None
     """Failures that would still be restarted; None if no launcher has said."""
 
@@ -82,6 +85,7 @@ def standing_of(job: JobDirectory) -> Standing:
         attempts=accounts,
         lost_steps=sum(a.lost_steps for a in accounts),
         lost_s=sum(a.lost_s for a in accounts),
+        standby=_standby(records[-1]) if owner and not owner.is_dead and records else "",
         restarts_left=_restarts_left(records),
     )
 
@@ -159,6 +163,16 @@ def _live(records: list[Record], accounts: list[Account]) -> Live | None:
     begun, took_s = accounts[-1].from_step or 0, time.time() - (started.at if started else accounts[-1].began)
     rate = (step - begun) / took_s if took_s > 0 and step > begun else None
     return Live(step, total if total >= 0 else None, rate, max(now - slowest.at, 0.0), slowest.phase)
+
+
+def _standby(record: Record) -> str:
+    said = record.last("standby")
+    if said is None:
+        return ""
+    modules, of_its_own = said.data.get("modules"), said.data.get("uss_bytes")
+    if not isinstance(modules, int) or not isinstance(of_its_own, int):
+        return f"none: {said.data.get('reason', '')}"
+    return f"ready: {modules} modules imported, {byte_size(of_its_own)} of memory of its own"
 
 
 def _restarts_left(records: list[Record]) -> int | None:

@@ -29,8 +29,8 @@ _TWISTER = 624
 """Words of a Mersenne Twister. Python's stands there when it is seeded and unused; NumPy's at the word before, or there.
 """
 
-_READ_BY_PYTHON_ONLY = ("ACCELERATE_", "FSDP_", "GROUP_", "HF_", "LOCAL_", "MASTER_", "PL_", "RANK", "WANDB_", "WORLD_")
-"""Beginnings of variables that no native library reads while it is loaded. What Python code reads is noticed."""
+_SEARCHED_BYTES = 256 * 1024 * 1024
+"""Native libraries of more than this in all are not searched for the name of a variable."""
 
 _BINDS_AT_IMPORT = ("mpi4py.MPI", "pycuda.autoinit")
 """Modules whose import joins a running job, or takes a device."""
@@ -228,11 +228,13 @@ def _import_later(plan: "dict[str, Any]", installed: "tuple[str, ...]") -> None:
     os.environ._data = os.environb._data = data  # type: ignore[attr-defined]
 
     given = dict(plan["environment"])
+    loaded = sorted(_libraries() - libraries)
     for name, value in plan["changed"].items():
-        text = os.fsdecode(name)
-        is_seen = name in reads.names or (reads.is_listed and name not in given)
-        may_be_seen = not text.startswith(_READ_BY_PYTHON_ONLY) and _libraries() != libraries
-        if os.environb.get(name) != value and (is_seen or may_be_seen):
+        if os.environb.get(name) == value:
+            continue  # it was a module
+        is_read = name in reads.names or (reads.is_listed and name not in given)
+        if is_read or _is_named_in(loaded, name):
+            text = os.fsdecode(name)
             raise _Refused(
                 f"the program sets {text}, which modules that it imports afterwards may read; "
                 f"set {text} outside of the program, or import everything first"
@@ -265,7 +267,21 @@ def _random_numbers() -> "dict[str, object]":
 def _libraries() -> "set[bytes]":
     """Native libraries that are loaded."""
     with open("/proc/self/maps", "rb") as maps:
-        return {line.split(None, 5)[5] for line in maps if b".so" in line}
+        return {line.split(None, 5)[5].rstrip(b"\n") for line in maps if b".so" in line}
+
+
+def _is_named_in(libraries: "list[bytes]", name: bytes) -> bool:
+    """Whether native code that is loaded could look for this variable."""
+    if sum(os.path.getsize(library) for library in libraries) > _SEARCHED_BYTES:
+        return True
+    for library in libraries:
+        end = b""
+        with open(library, "rb") as file:
+            while piece := file.read(1024 * 1024):
+                if name in end + piece:
+                    return True
+                end = piece[-len(name) :]
+    return False
 
 
 def _descriptors() -> "set[str]":
