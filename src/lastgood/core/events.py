@@ -15,6 +15,8 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
       standby     is_ready, modules, uss_bytes, pss_bytes, took_s, reason by the launcher
       committed   step, name, bytes, write_s                             a checkpoint exists
       save_failed step, error                                            a save did not work
+      late        step, since_s, interval_s                              a save is due, one is not written yet
+      keeper_lost pid, error, unfinished (steps)                         by the program, or by the launcher
       paced       interval_s, margin_s (null: not said)                  how often it saves now
       rejected    name, problem                                          failed to restore
       not_deleted step, error                                            retention could not do its work

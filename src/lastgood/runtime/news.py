@@ -21,6 +21,7 @@ class News:
         self._is_told = is_told
         self._told_pace = NOTHING_SAID
         self._told_trouble = ""
+        self._told_late = -1
 
     def tell_pace(self, watch: StopWatch) -> None:
         """How often it saves and how long a stop takes, when either is known first or has changed."""
@@ -30,6 +31,17 @@ class News:
         if text and self._is_told:
             say(text)
             self._journal.write("paced", interval_s=self._told_pace.interval_s, margin_s=self._told_pace.margin_s)
+
+    def tell_late(self, under_way: tuple[int, float] | None, interval_s: float | None) -> None:
+        """A save is due while another, which began so many seconds ago, is not written yet."""
+        if under_way is None or under_way[0] == self._told_late:
+            return
+        self._told_late = under_way[0]
+        promised = "" if interval_s is None else f", longer than the interval of {duration(interval_s)}"
+        if self._is_told:
+            step, since_s = under_way
+            say(f"note: the checkpoint of step {step} has been written for {duration(since_s)} by now{promised}")
+            self._journal.write("late", step=step, since_s=round(since_s, 3), interval_s=interval_s)
 
     def tell_trouble(self, trouble: str) -> None:
         """Why older checkpoints stay, if they do."""

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from lastgood.core import errors, layout
-from lastgood.core.errors import LastgoodError, UnprotectedError, UnstorableError
+from lastgood.core.errors import LastgoodError, StorageError, UnprotectedError, UnstorableError
 from lastgood.core.retention import Keep
 from lastgood.core.units import duration
 from lastgood.core.writing import Writing
@@ -96,6 +96,7 @@ class Saver:
         self._protected_since = clock()
         self._still = Stillness()
         self._plan = LayoutPlan()
+        self._begins: dict[int, float] = {}
         self._stalls: dict[int, float] = {}
         self._commits: list[Saved] = []
         self._errors: dict[int, LastgoodError] = {}
@@ -152,6 +153,11 @@ class Saver:
         """True if a save would not have to wait for the one before it."""
         return self._background is None or self._background.is_free()
 
+    def under_way(self) -> tuple[int, float] | None:
+        """The oldest step that is still being saved, and for how many seconds; None if there is none."""
+        steps = self._background.unfinished() if self._background is not None else []
+        return (steps[0], self._clock() - self._begins.get(steps[0], self._clock())) if steps else None
+
     def notes(self) -> list[str]:
         """What a person should know of how saves are made, each once."""
         found, self._notes_left = self._notes_left, []
@@ -204,6 +210,7 @@ class Saver:
         # Few saves are under way at a time; what is older is known and told.
         self._numbers = dict([*self._numbers.items()][-_REMEMBERED:]) | {step: self._saves}
         self._stalls = dict([*self._stalls.items()][-_REMEMBERED:])
+        self._begins = dict([*self._begins.items()][-_REMEMBERED:]) | {step: started}
         order = Order(
             step=step,
             attempt=self._attempt,
@@ -247,8 +254,21 @@ class Saver:
                     self._note(event)
             except LastgoodError as problem:
                 self._note_error(max(self._numbers, default=0), problem)
+        self._give_up_waiting()
         worst = max((severity_of(error) for error in self._errors.values()), default=OK)
         return [worst, self._failed, self._committed]
+
+    def _give_up_waiting(self) -> None:
+        """A write that takes longer than a job may be without a checkpoint counts as failed, whatever becomes of it."""
+        late = self.under_way()
+        limit_s = self._settings.unprotected_limit_s
+        if late is not None and late[1] > limit_s and self._numbers.get(late[0], 0) > self._failed:
+            error = StorageError(
+                f"the checkpoint of step {late[0]} is still not written after {duration(late[1])}",
+                safe="earlier checkpoints are untouched",
+                remedy="look at the storage: it is slow, or hangs",
+            )
+            self._note_error(late[0], error)
 
     def conclude(self, agreed: list[int]) -> list[Result]:
         """What became of saves, once all ranks know: `agreed` is the maximum of what they stand at. Every rank

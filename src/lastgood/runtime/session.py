@@ -179,15 +179,22 @@ class Session:
     def _agree(self, step: int, phase: str) -> Agreed:
         wishes = [0, 0]
         if self._ranks.world_size == 1:
-            wishes = self._watch.wishes(step, self._taken_step, self._saver.is_free)
+            wishes = self._watch.wishes(step, self._taken_step, self._may_save)
             self._note(self._saver.conclude(self._saver.standing()))
         elif self._cadence.is_due(phase):
-            wish = self._watch.wishes(step, self._taken_step, self._saver.is_free)
+            wish = self._watch.wishes(step, self._taken_step, self._may_save)
             mine = [*wish, self._cadence.pace_us(phase), *self._saver.standing()]
             *wishes, slowest_us, severity, failed, committed = self._exchange(step, mine)
             self._cadence.note_agreed(phase, slowest_us)
             self._note(self._saver.conclude([severity, failed, committed]))
         return self._watch.agree(wishes, step, self._taken_step)
+
+    def _may_save(self) -> bool:
+        """A save is due: whether it can begin at once. If not, people learn that the interval is not kept."""
+        if self._saver.is_free():
+            return True
+        self._news.tell_late(self._saver.under_way(), self._watch.pace.interval_s)
+        return False
 
     def _exchange(self, step: int, values: list[int]) -> list[int]:
         """The maximum over all ranks. Raises UsageError if they are not at the same step."""
