@@ -463,3 +463,84 @@ def test_a_checkpoint_holds_the_state_of_its_safe_point_although_state_dict_give
     for listed in list_checkpoints(job):
         data = open_checkpoint(job, listed.name).read(0, ["model.weight"])["model.weight"]
         assert (torch.frombuffer(data, dtype=torch.float32) == listed.step).all()
+
+
+class TestReadInPlace:
+    """Parameters and buffers are filled where they are; modules that do more than copy when they load still do it."""
+
+    def here_and_saved(self, save: Save, make_module: Callable[[], Any]) -> tuple[Any, Any]:
+        torch.manual_seed(1)
+        saved = make_module()
+        save({"model": saved})
+        torch.manual_seed(2)
+        return make_module(), saved
+
+    @pytest.mark.parametrize("kind", ["plain", "batch norm", "tied", "bfloat16", "frozen", "channels last"])
+    def test_a_module_is_filled(self, save: Save, load: Save, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+        def make_module() -> Any:
+            module = nn.Sequential(nn.Conv2d(3, 4, 2), nn.BatchNorm2d(4), nn.Linear(4, 4), nn.Linear(4, 4))
+            module[1].running_mean.normal_()
+            if kind == "tied":
+                module[3].weight = module[2].weight
+            if kind == "bfloat16":
+                module = module.to(torch.bfloat16)
+            if kind == "frozen":
+                module[0].requires_grad_(False)
+            if kind == "channels last":
+                module = module.to(memory_format=torch.channels_last)
+            return module
+
+        here, saved = self.here_and_saved(save, make_module)
+        loads = []
+        real = nn.Module.load_state_dict
+        monkeypatch.setattr(
+            nn.Module, "load_state_dict", lambda *given, **named: loads.append(1) or real(*given, **named)
+        )
+        load({"model": here})
+        for one, two in zip(here.state_dict().values(), saved.state_dict().values(), strict=True):
+            assert_same(one, two)
+        assert len(loads) == (kind == "channels last"), "only what does not lie in order is copied"
+        assert all(
+            p.requires_grad == q.requires_grad for p, q in zip(here.parameters(), saved.parameters(), strict=True)
+        )
+
+    def test_hooks_of_loading_are_called(self, save: Save, load: Save) -> None:
+        here, _ = self.here_and_saved(save, lambda: nn.Sequential(nn.Linear(2, 2)))
+        called = []
+        here[0].register_load_state_dict_post_hook(lambda module, keys: called.append(module))
+        load({"model": here})
+        assert called == [here[0]]
+
+    @pytest.mark.parametrize("method", ["load_state_dict", "_load_from_state_dict"])
+    def test_a_module_that_loads_in_its_own_way_does(self, save: Save, load: Save, method: str) -> None:
+        class Doubling(nn.Linear):
+            pass
+
+        def double(self: Any, state: Any, *rest: Any, **named: Any) -> Any:
+            doubled = {name: 2 * value if torch.is_tensor(value) else value for name, value in state.items()}
+            return getattr(nn.Linear, method)(self, doubled, *rest, **named)
+
+        setattr(Doubling, method, double)
+        here, saved = self.here_and_saved(save, lambda: Doubling(2, 2))
+        load({"model": here})
+        assert_same(here.weight, 2 * saved.weight)
+
+    def test_state_that_is_no_parameter_and_no_buffer_is_loaded_by_the_module(self, save: Save, load: Save) -> None:
+        class Counting(nn.Linear):
+            count = 0
+
+            def get_extra_state(self) -> Any:
+                return torch.tensor(self.count)
+
+            def set_extra_state(self, state: Any) -> None:
+                self.count = int(state)
+
+        def make_module() -> Any:
+            module = Counting(2, 2)
+            module.count = int(torch.initial_seed())
+            return module
+
+        here, saved = self.here_and_saved(save, make_module)
+        load({"model": here})
+        assert here.count == 1
+        assert_same(here.weight, saved.weight)

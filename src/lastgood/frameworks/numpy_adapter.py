@@ -51,8 +51,7 @@ class NumpyFramework:
         raise KeyError(tag)
 
     def buffer(self, leaf: ArrayLeaf) -> memoryview:
-        array = np.ascontiguousarray(leaf.data)
-        return array.reshape(-1).view(np.uint8).data if array.nbytes else memoryview(b"")
+        return _bytes_of(np.ascontiguousarray(leaf.data))
 
     def from_buffer(self, spec: ArraySpec, tag: dict[str, Json], data: memoryview) -> object:
         dtype = _plain_dtype(tag["dtype"]) if "dtype" in tag else np.dtype(TO_NUMPY[spec.dtype])
@@ -83,6 +82,10 @@ class NumpyFramework:
         return {"numpy": np.__version__}
 
 
+def _bytes_of(array: np.ndarray[Any, Any]) -> memoryview:
+    return array.reshape(-1).view(np.uint8).data if array.nbytes else memoryview(b"")
+
+
 def _plain_dtype(text: str) -> np.dtype[Any]:
     dtype = np.dtype(text)
     if dtype.hasobject:
@@ -109,6 +112,11 @@ class InPlaceArray:
         if here.shape != saved.shape or here.dtype != saved.dtype:
             return [f"is {here.dtype}{list(here.shape)} here, but {saved.dtype}{list(saved.shape)} in the checkpoint"]
         return []
+
+    def places(self, tree: Any) -> list[tuple[object, memoryview]] | None:
+        if not self._array.flags.c_contiguous:
+            return None
+        return [(tree, _bytes_of(self._array))]
 
     def restore(self, tree: Any) -> None:
         np.copyto(self._array, tree)

@@ -40,6 +40,8 @@ _DTYPES = {str(value).removeprefix("torch."): value for value in vars(torch).val
 _PLAIN = {torch.Tensor, torch.nn.Parameter, getattr(torch.nn, "Buffer", torch.nn.Parameter)}
 """Types that are restored as what they are. (Before torch 2.5 there is no Buffer.)"""
 
+_NO_TAG: dict[str, Json] = {}
+
 
 class TorchFramework:
     name = "torch"
@@ -49,6 +51,10 @@ class TorchFramework:
             return None
         if type(value) not in _PLAIN:
             raise ValueError(f"a {type(value).__qualname__} (a subclass of Tensor)")
+        dtype = _FROM_TORCH.get(value.dtype)
+        if dtype is not None and (address := _address_of(value)):
+            # Most are like this, and there are thousands.
+            return ArrayLeaf("torch", dtype, tuple(value.shape), value, _NO_TAG, address, address)
         if value.is_nested:
             raise ValueError("a nested tensor")
         if value.layout is not torch.strided or value.is_quantized or value.is_meta:
@@ -58,9 +64,8 @@ class TorchFramework:
         # A lazily negated or conjugated view does not hold its own values.
         tensor = value.detach().resolve_conj().resolve_neg()
         identity = (str(tensor.device), tensor.data_ptr(), tensor.stride()) if tensor.numel() else (id(value),)
-        dtype = _FROM_TORCH.get(tensor.dtype)
         if dtype is not None:
-            return ArrayLeaf("torch", dtype, tuple(tensor.shape), tensor, {}, identity)
+            return ArrayLeaf("torch", dtype, tuple(tensor.shape), tensor, _NO_TAG, identity)
         if tensor.dtype is torch.complex128:
             real = torch.view_as_real(tensor)
             return ArrayLeaf("torch", "F64", tuple(real.shape), real, {"complex": True}, identity)
@@ -87,11 +92,7 @@ class TorchFramework:
         raise KeyError(tag)
 
     def buffer(self, leaf: ArrayLeaf) -> memoryview:
-        tensor = leaf.data
-        if tensor.numel() == 0:
-            return memoryview(b"")
-        flat = tensor.to("cpu").contiguous().reshape(-1).view(torch.uint8)
-        return memoryview(flat.numpy())
+        return _bytes_of(leaf.data.to("cpu").contiguous())
 
     def from_buffer(self, spec: ArraySpec, tag: dict[str, Json], data: memoryview) -> object:
         dtype = _TO_TORCH.get(spec.dtype)
@@ -162,6 +163,13 @@ class Module(WithStateDict):
                 lines.append(f".{name} is {_describe(value)} here, but {_describe(saved)} in the checkpoint")
         return lines
 
+    def places(self, tree: Any) -> list[tuple[object, memoryview]] | None:
+        if not _loads_plainly(self._module):
+            return None
+        here: dict[str, torch.Tensor] = dict(self._module.named_parameters(remove_duplicate=False))
+        here.update(self._module.named_buffers(remove_duplicate=False))
+        return _places([(tree[name], here.get(name)) for name in tree])
+
     def restore(self, tree: Any) -> None:
         state = OrderedDict(tree)
         # Version numbers of the module classes travel as an attribute of the mapping; without them some
@@ -171,7 +179,7 @@ class Module(WithStateDict):
 
 
 class Optimizer(WithStateDict):
-    """An optimizer. What it loads it keeps, so it gets copies, not views of the buffer that was read."""
+    """An optimizer. What it loads it keeps, and in the memory that it was read into."""
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         super().__init__(optimizer)
@@ -194,9 +202,6 @@ class Optimizer(WithStateDict):
         more, less = ", ".join(sorted(mine - theirs)), ", ".join(sorted(theirs - mine))
         return [f"is of another kind: it has {more} here, but {less} in the checkpoint"]
 
-    def restore(self, tree: Any) -> None:
-        super().restore({**tree, "state": _cloned(tree["state"])})
-
 
 class InPlaceTensor:
     """A tensor that the job keeps using: its content is replaced, the object stays."""
@@ -215,6 +220,9 @@ class InPlaceTensor:
         if tree.shape != self._tensor.shape or tree.dtype != self._tensor.dtype:
             return [f"is {_describe(self._tensor)} here, but {_describe(tree)} in the checkpoint"]
         return []
+
+    def places(self, tree: Any) -> list[tuple[object, memoryview]] | None:
+        return _places([(tree, self._tensor)])
 
     def restore(self, tree: Any) -> None:
         with torch.no_grad():
@@ -237,6 +245,20 @@ class Generator:
         self._generator.set_state(tree.clone())
 
 
+def _address_of(tensor: torch.Tensor) -> int:
+    """Where a tensor's bytes lie in the host's memory, one after another; 0 if they do not."""
+    if (
+        tensor.is_cpu
+        and tensor.layout is torch.strided
+        and not tensor.is_nested
+        and tensor.is_contiguous()
+        and not tensor.is_conj()
+        and not tensor.is_neg()
+    ):
+        return int(tensor.data_ptr())
+    return 0
+
+
 def _shares_elements(tensor: torch.Tensor) -> bool:
     return any(extent > 1 and stride == 0 for extent, stride in zip(tensor.shape, tensor.stride(), strict=True))
 
@@ -245,14 +267,44 @@ def _describe(tensor: torch.Tensor) -> str:
     return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
 
 
-def _cloned(tree: Any) -> Any:
-    if isinstance(tree, torch.Tensor):
-        return tree.clone()
-    if isinstance(tree, dict):
-        return {key: _cloned(value) for key, value in tree.items()}
-    if isinstance(tree, list | tuple):
-        return type(tree)(_cloned(value) for value in tree)
-    return tree
+def _bytes_of(tensor: torch.Tensor) -> memoryview:
+    """The bytes of a contiguous tensor in the host's memory."""
+    return memoryview(tensor.reshape(-1).view(torch.uint8).numpy()) if tensor.numel() else memoryview(b"")
+
+
+def _places(pairs: list[tuple[object, torch.Tensor | None]]) -> list[tuple[object, memoryview]] | None:
+    """See `InPlace.places`, for arrays of a tree and the tensors that they go to."""
+    places = []
+    for saved, tensor in pairs:
+        if not isinstance(saved, torch.Tensor) or tensor is None or not _holds_its_bytes(tensor):
+            return None
+        if (saved.shape, saved.dtype) != (tensor.shape, tensor.dtype):
+            return None
+        places.append((saved, _bytes_of(tensor.detach())))
+    return places
+
+
+def _holds_its_bytes(tensor: torch.Tensor) -> bool:
+    """True if what lies in the host's memory are the tensor's elements one after another."""
+    return (
+        type(tensor) in _PLAIN
+        and not tensor.is_nested
+        and tensor.device.type == "cpu"
+        and tensor.layout is torch.strided
+        and tensor.is_contiguous()
+        and not (tensor.is_conj() or tensor.is_neg() or tensor.is_quantized)
+    )
+
+
+def _loads_plainly(module: torch.nn.Module) -> bool:
+    """True if loading copies each value to the parameter or buffer of that name, and does nothing else."""
+    hooks = ("_state_dict_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks")
+    return type(module).load_state_dict is torch.nn.Module.load_state_dict and not any(
+        # What torch's own modules have of their own is for states of earlier versions.
+        not type(part)._load_from_state_dict.__module__.startswith("torch.nn.modules.")
+        or any(getattr(part, name, None) for name in hooks)
+        for part in module.modules()
+    )
 
 
 FRAMEWORK = TorchFramework()

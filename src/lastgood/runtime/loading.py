@@ -1,38 +1,171 @@
 """Putting a checkpoint's content into the program, after everything about it has been compared."""
 
+import ctypes
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 from lastgood.core import tree
 from lastgood.core.errors import ConfigChangedError, DamagedError, LastgoodError, StateMismatchError
 from lastgood.core.manifest import Manifest
-from lastgood.runtime.ports import Framework, Ranks, Stateful
-from lastgood.runtime.resume import Restored
-from lastgood.runtime.state import is_reserved
+from lastgood.runtime.offer import Restored
+from lastgood.runtime.ports import Framework, InPlace, Stateful
+from lastgood.runtime.state import Group, is_reserved
 
 MAX_DIFFERENCES = 20
 
 _UNTOUCHED = "nothing was loaded or changed; the checkpoint is whole"
+_TOUCHED = "; this program's state is partly that of a damaged checkpoint and must not be used"
 
 
-def refuse_changed_config(
-    manifest: Manifest, config: dict[str, Any], allowed: set[str], frameworks: list[Framework]
-) -> list[str]:
-    """Raise ConfigChangedError for hyperparameters that differ without permission; the allowed differences."""
-    saved = manifest.config
-    lines = {
-        name: f"{name}: {_shown(saved, name, frameworks)} in the checkpoint, {_shown(config, name, frameworks)} now"
-        for name in sorted({*saved, *config})
-        if name not in saved or name not in config or saved[name] != config[name]
-    }
-    refused = [line for name, line in lines.items() if name not in allowed]
-    if refused:
-        names = ", ".join(repr(name) for name in lines if name not in allowed)
-        raise ConfigChangedError(
-            f"the configuration differs from that of checkpoint {manifest.name}:\n    " + _few(refused),
-            safe=_UNTOUCHED,
-            remedy=f"use the saved values, or allow the change: lastgood.Run(..., allow_config_change=[{names}])",
-        )
-    return list(lines.values())
+class Program:
+    """What a checkpoint's content goes into: the entries of a program's state, and its settings."""
+
+    def __init__(
+        self,
+        entries: dict[str, Stateful],
+        config: dict[str, Any],
+        frameworks: list[Framework],
+        world_size: int,
+        *,
+        allow_config_change: set[str],
+        allow_world_size_change: bool,
+    ) -> None:
+        self._entries = entries
+        self._config = config
+        self._frameworks = frameworks
+        self._world_size = world_size
+        self._allow_config_change = allow_config_change
+        self._allow_world_size_change = allow_world_size_change
+        self._in_place: list[Stateful] = []
+        """Entries whose content is put where it belongs while it is read."""
+        self._touched: set[str] = set()
+        """Names of entries that were being read into."""
+        self.config_changes: list[str] = []
+        """The allowed differences."""
+
+    @property
+    def warning(self) -> str:
+        """See `offer.Target`."""
+        return _TOUCHED if self._touched else ""
+
+    def compare(self, restored: Restored) -> None:
+        """Raise StateMismatchError or ConfigChangedError if the checkpoint does not fit. Nothing is changed."""
+        safe = f"the checkpoint is whole{self.warning}" if self._touched else _UNTOUCHED
+        self.config_changes = self._refuse_changed_config(restored.manifest, safe)
+        self._refuse_left_behind(restored, safe)
+        saved = _of_user(restored)
+        lines = _differences(self._entries, saved, set(restored.left_behind))
+        if lines:
+            raise StateMismatchError(
+                f"checkpoint {restored.manifest.name} does not fit this program:\n    " + _few(lines),
+                safe=safe,
+                remedy="use the program (and its settings) that wrote it, or another --job directory for the changed one",
+            )
+
+    def places(self, restored: Restored, name_of: Callable[[object], str]) -> list[tuple[object, memoryview]]:
+        """See `offer.Target`."""
+        saved = _of_user(restored)
+        found: list[tuple[object, memoryview]] = []
+        self._in_place = []
+        touched = set()
+        for name, entry in self._entries.items():
+            for leaf, content in _leaves(entry, saved[name]) if name in saved else ():
+                places = leaf.places(content) if isinstance(leaf, InPlace) else None
+                if places is not None:
+                    self._in_place.append(leaf)
+                    found += places
+                    touched.add(name)
+        if _collide([(memory, name_of(array)) for array, memory in found]):
+            # Which content wins is decided by the order of the entries, as it was when each was restored by itself.
+            self._in_place = []
+            return []
+        self._touched |= touched
+        return found
+
+    def put(self, restored: Restored) -> dict[str, Any]:
+        """Restore every entry of the user's state that is not in place yet; the entries that are ours are returned,
+        not applied."""
+        saved = _of_user(restored)
+        for name, entry in self._entries.items():
+            for leaf, content in _leaves(entry, saved[name]) if name in saved else ():
+                if any(leaf is other for other in self._in_place):
+                    continue
+                try:
+                    leaf.restore(content)
+                except LastgoodError:
+                    raise
+                except Exception as error:
+                    raise StateMismatchError(
+                        f"{name} of checkpoint {restored.manifest.name} could not be loaded: {type(error).__name__}: {error}",
+                        safe="the checkpoint is whole; this program's state is now partly loaded and must not be used",
+                        remedy="use the program that wrote it, or another --job directory for the changed one",
+                    ) from error
+        return {name: value for name, value in restored.entries.items() if is_reserved(name)}
+
+    def _refuse_changed_config(self, manifest: Manifest, safe: str) -> list[str]:
+        """Raise ConfigChangedError for hyperparameters that differ without permission; the allowed differences."""
+        saved, config = manifest.config, self._config
+        lines = {
+            name: f"{name}: {_shown(saved, name, self._frameworks)} in the checkpoint, "
+            f"{_shown(config, name, self._frameworks)} now"
+            for name in sorted({*saved, *config})
+            if name not in saved or name not in config or saved[name] != config[name]
+        }
+        refused = [line for name, line in lines.items() if name not in self._allow_config_change]
+        if refused:
+            names = ", ".join(repr(name) for name in lines if name not in self._allow_config_change)
+            raise ConfigChangedError(
+                f"the configuration differs from that of checkpoint {manifest.name}:\n    " + _few(refused),
+                safe=safe,
+                remedy=f"use the saved values, or allow the change: lastgood.Run(..., allow_config_change=[{names}])",
+            )
+        return list(lines.values())
+
+    def _refuse_left_behind(self, restored: Restored, safe: str) -> None:
+        left_behind = restored.left_behind
+        if left_behind and not self._allow_world_size_change:
+            raise StateMismatchError(
+                f"checkpoint {restored.manifest.name} was saved by {restored.manifest.world_size} ranks, this is a job of "
+                f"{self._world_size}, and these entries belong to single ranks: {', '.join(left_behind)}",
+                safe=safe,
+                remedy=f"run with {restored.manifest.world_size} ranks, or say that going on without them is right: "
+                "lastgood.Run(..., allow_world_size_change=True)",
+            )
+        if lost := sorted(self._touched.intersection(left_behind)):
+            raise StateMismatchError(
+                f"checkpoint {restored.manifest.name} cannot take the place of a newer one that is damaged: it was saved "
+                f"by {restored.manifest.world_size} ranks and has no content for {', '.join(lost)}",
+                safe=safe,
+                remedy="run again: the damaged one is marked and not tried first any more",
+            )
+
+
+def _of_user(restored: Restored) -> dict[str, Any]:
+    return {name: value for name, value in restored.entries.items() if not is_reserved(name)}
+
+
+def _leaves(entry: Stateful, content: Any) -> Iterator[tuple[Stateful, Any]]:
+    """The entries that a group consists of, down to the last, each with its content."""
+    if isinstance(entry, Group):
+        for name, member in entry.members.items():
+            yield from _leaves(member, content[name])
+    else:
+        yield entry, content
+
+
+def _collide(places: list[tuple[memoryview, str]]) -> bool:
+    """True if different arrays would go to the same memory."""
+    extents = []
+    for memory, name in places:
+        if memory.nbytes:
+            begin = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+            extents.append((begin, begin + memory.nbytes, name))
+    extents.sort()
+    return any(
+        begin < end_before and (begin, end, name) != (begin_before, end_before, name_before)
+        for (begin_before, end_before, name_before), (begin, end, name) in pairwise(extents)
+    )
 
 
 def _shown(config: dict[str, Any], name: str, frameworks: list[Framework]) -> str:
@@ -48,50 +181,6 @@ def _shown(config: dict[str, Any], name: str, frameworks: list[Framework]) -> st
 
 def _no_array(name: str, kind: str, tag: dict[str, Any]) -> object:
     raise DamagedError(f"config holds no arrays, and not {name!r}")
-
-
-def load(
-    entries: dict[str, Stateful], restored: Restored, ranks: Ranks, *, allow_world_size_change: bool
-) -> dict[str, Any]:
-    """Restore every entry of the user's state; the entries that are ours are returned, not applied.
-
-    Raises StateMismatchError, before anything is changed, if the checkpoint does not fit the program.
-    """
-    _refuse_left_behind(restored, ranks, allow_world_size_change=allow_world_size_change)
-    saved = {name: value for name, value in restored.entries.items() if not is_reserved(name)}
-    lines = _differences(entries, saved, set(restored.left_behind))
-    if lines:
-        raise StateMismatchError(
-            f"checkpoint {restored.manifest.name} does not fit this program:\n    " + _few(lines),
-            safe=_UNTOUCHED,
-            remedy="use the program (and its settings) that wrote it, or another --job directory for the changed one",
-        )
-    for name, entry in entries.items():
-        if name not in saved:
-            continue
-        try:
-            entry.restore(saved[name])
-        except LastgoodError:
-            raise
-        except Exception as error:
-            raise StateMismatchError(
-                f"{name} of checkpoint {restored.manifest.name} could not be loaded: {type(error).__name__}: {error}",
-                safe="the checkpoint is whole; this program's state is now partly loaded and must not be used",
-                remedy="use the program that wrote it, or another --job directory for the changed one",
-            ) from error
-    return {name: value for name, value in restored.entries.items() if is_reserved(name)}
-
-
-def _refuse_left_behind(restored: Restored, ranks: Ranks, *, allow_world_size_change: bool) -> None:
-    if not restored.left_behind or allow_world_size_change:
-        return
-    raise StateMismatchError(
-        f"checkpoint {restored.manifest.name} was saved by {restored.manifest.world_size} ranks, this is a job of "
-        f"{ranks.world_size}, and these entries belong to single ranks: {', '.join(restored.left_behind)}",
-        safe=_UNTOUCHED,
-        remedy=f"run with {restored.manifest.world_size} ranks, or say that going on without them is right: "
-        "lastgood.Run(..., allow_world_size_change=True)",
-    )
 
 
 def _differences(entries: dict[str, Stateful], saved: dict[str, Any], left_behind: set[str]) -> list[str]:

@@ -1,6 +1,6 @@
 """What the job side needs from its surroundings: frameworks and the other ranks."""
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from lastgood.core.tensorfile import ArraySpec
 from lastgood.core.tree import ArrayLeaf, Codec, Json
@@ -17,6 +17,15 @@ class Stateful(Protocol):
 
     def restore(self, tree: Any) -> None:
         """Put a captured state back."""
+
+
+@runtime_checkable
+class InPlace(Protocol):
+    """A `Stateful` whose arrays can be read straight into the memory that the program has for them."""
+
+    def places(self, tree: Any) -> list[tuple[object, memoryview]] | None:
+        """Each array of `tree` with the host memory that its bytes (C order) go to: the entry is restored when all are
+        there. None where only `restore` can do it. `tree` has no mismatches; its arrays have no content yet."""
 
 
 class Framework(Codec, Protocol):

@@ -1,49 +1,42 @@
 """How an attempt begins: find the newest checkpoint that is whole, and decide by the contract fresh, resumed
 or refused. Rank 0 looks and tells the others; each rank reads its own data."""
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
-from lastgood.core import layout, tree
+from lastgood.core import layout
 from lastgood.core.errors import (
+    ConfigChangedError,
     DamagedError,
     FormatVersionError,
     LastgoodError,
+    RankTimeoutError,
     StartRefusedError,
     StateMismatchError,
+    UsageError,
 )
 from lastgood.core.events import Event
 from lastgood.core.manifest import Manifest
 from lastgood.core.outcome import Outcome
 from lastgood.core.start import Candidate, EarlierAttempt, Expectation, Start, StartKind, decide_start
-from lastgood.core.tensorfile import ArraySpec
 from lastgood.runtime import adapters
 from lastgood.runtime.agreement import from_rank_0, named, of_each_rank, raise_together
+from lastgood.runtime.offer import Offer, Restored, Target
 from lastgood.runtime.ports import Framework, Ranks
+from lastgood.runtime.supply import EachReads
 from lastgood.store import durable
 from lastgood.store.attempts import Journal, attempt_numbers, read_events
 from lastgood.store.catalogue import list_checkpoints, newest_fresh_attempt, set_mark
 from lastgood.store.jobdir import JobDirectory
-from lastgood.store.reader import Checkpoint, open_checkpoint
+from lastgood.store.reader import open_checkpoint
 
-_UNREADABLE, _DAMAGED = 1, 2
+_UNREADABLE, _DAMAGED, _REFUSED = 1, 2, 3
 
 MemoryLender = Callable[[int, int, int], tuple[int, Callable[[], None]] | None]
 """(step, attempt, rank) -> a descriptor of memory that holds that rank's file, and what to call when it is not read
 any more; None if it is not held."""
-
-
-class Restored(msgspec.Struct, frozen=True):
-    """A checkpoint's content for this rank, verified and decoded, not yet put into the program."""
-
-    manifest: Manifest
-    entries: dict[str, Any]
-    left_behind: list[str]
-    """Entries that belong to single ranks and were not read, because the number of ranks changed."""
-    is_from_memory: bool = False
-    """The arrays came from the keeper's memory, not from storage."""
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -69,8 +62,9 @@ class Resumer:
         self._ranks = ranks
         self._frameworks = {framework.name: framework for framework in frameworks}
 
-    def find(self, expectations: list[Expectation], is_fresh_meant: bool) -> Found:
-        """The start, and the content if it is resumed. Raises StartRefusedError if it must not start."""
+    def find(self, expectations: list[Expectation], is_fresh_meant: bool, target: Target) -> Found:
+        """The start, and the content if it is resumed, which fits the target. Raises StartRefusedError if it must not
+        start, or what `target` raises."""
         unusable: list[Candidate] = []
         restored: Restored | None = None
         if not is_fresh_meant:
@@ -78,14 +72,19 @@ class Resumer:
                 if candidate.problem:
                     unusable.append(candidate)
                     continue
-                restored, problem = self._read(candidate)
+                restored, problem = self._use(candidate, target)
                 if not problem:
                     break
                 unusable.append(Candidate(candidate.name, candidate.step, problem))
         usable = Candidate(restored.manifest.name, restored.manifest.step) if restored else None
+
+        def earlier() -> list[EarlierAttempt]:
+            # Where there are checkpoints the journals decide nothing.
+            return [] if usable or unusable else self._earlier()
+
         told = from_rank_0(
             self._ranks,
-            lambda: msgspec.to_builtins(decide_start(usable, unusable, self._earlier(), expectations, is_fresh_meant)),
+            lambda: msgspec.to_builtins(decide_start(usable, unusable, earlier(), expectations, is_fresh_meant)),
         )
         start = msgspec.convert(told, Start)
         if start.kind is StartKind.REFUSED:
@@ -94,7 +93,7 @@ class Resumer:
                 f"will not start the job in {self._job.path} from zero: {start.reason}",
                 safe="nothing was changed"
                 if not unusable
-                else "nothing was deleted; `lastgood verify` says what is damaged",
+                else f"nothing was deleted; `lastgood verify` says what is damaged{target.warning}",
                 remedy="make the checkpoints visible again (mount, path, backup), or begin anew: `lastgood run --fresh`, or lastgood.Run(..., fresh=True) once",
             )
         return Found(start, restored, unusable)
@@ -112,32 +111,72 @@ class Resumer:
         for name, step, problem in from_rank_0(self._ranks, listing)["found"]:
             yield Candidate(name, step, problem)
 
-    def _read(self, candidate: Candidate) -> tuple[Restored | None, str]:
-        """The content for this rank, or why no rank can use it. All ranks come to the same answer.
+    def _use(self, candidate: Candidate, target: Target) -> tuple[Restored | None, str]:
+        """The content for this rank, put where the target wants it, or why no rank can use it. All ranks come to the
+        same answer.
 
-        Raises FormatVersionError and StateMismatchError: an older checkpoint would only hide that this
-        program is not the one that can read what was saved.
+        Raises FormatVersionError, StateMismatchError and ConfigChangedError: an older checkpoint would only hide
+        that this program is not the one that can read what was saved.
         """
-        restored: Restored | None = None
+        offer: Offer | None = None
         refusal: LastgoodError | None = None
-        problem, is_damage = "", False
+        restored: Restored | None = None
+
+        def open_it() -> None:
+            nonlocal offer
+            offer = self._offer(candidate.name)
+
+        def compare() -> None:
+            nonlocal refusal
+            assert offer is not None
+            try:
+                target.compare(offer.decode(self._frameworks_for(offer.manifest)))
+            except (StateMismatchError, ConfigChangedError) as error:
+                refusal = error
+
+        def load() -> None:
+            nonlocal restored
+            assert offer is not None
+            restored = offer.load(target)
+
+        def check() -> None:
+            assert offer is not None
+            offer.check()
+
+        problem = self._together(candidate, open_it) or self._together(candidate, compare)
+        if not problem and any(of_each_rank(self._ranks, int(refusal is not None))):
+            # Only of a whole checkpoint can be said that it does not fit; behind a damaged one there may be one that does.
+            problem = self._together(candidate, check)
+            if not problem:
+                raise_together(self._ranks, refusal, safe=f"the checkpoint is whole{target.warning}")
+        problem = problem or self._together(candidate, load)
+        return (None, problem) if problem else (restored, "")
+
+    def _together(self, candidate: Candidate, work: Callable[[], None]) -> str:
+        """Do something on every rank; why the checkpoint cannot be used if it went wrong on any, else nothing."""
+        refusal: LastgoodError | None = None
+        problem, code = "", 0
         try:
-            restored = self._decode(candidate.name)
-        except (FormatVersionError, StateMismatchError) as error:
-            refusal = error
+            work()
+        except FormatVersionError as error:
+            refusal, code = error, _REFUSED
+        except (RankTimeoutError, UsageError):
+            # Of the ranks, not of the checkpoint.
+            raise
         except LastgoodError as error:
-            problem, is_damage = error.what, isinstance(error, DamagedError)
+            problem, code = error.what, _DAMAGED if isinstance(error, DamagedError) else _UNREADABLE
         except OSError as error:
             # Storage that fails to answer says nothing about the content: no lasting mark for that.
-            problem, is_damage = f"{candidate.name} cannot be read: {error.strerror or error}", False
-        raise_together(self._ranks, refusal, safe="nothing was changed; the checkpoint is whole")
-        flags = of_each_rank(self._ranks, 0 if not problem else _DAMAGED if is_damage else _UNREADABLE)
-        if not any(flags):
-            return restored, ""
-        problem = problem or f"{named(flags)} cannot use it"
-        if _DAMAGED in flags and self._ranks.rank == 0:
+            problem, code = f"{candidate.name} cannot be read: {error.strerror or error}", _UNREADABLE
+        codes = of_each_rank(self._ranks, code)
+        if not any(codes):
+            return ""
+        if _REFUSED in codes:
+            raise_together(self._ranks, refusal, safe="no checkpoint was changed")
+        problem = problem or f"{named(codes)} cannot use it"
+        if _DAMAGED in codes and self._ranks.rank == 0:
             self._remember(candidate.name, problem)
-        return None, problem
+        return problem
 
     def _remember(self, name: str, problem: str) -> None:
         """Mark a damaged checkpoint, so that the next attempt does not spend its time on it again."""
@@ -147,72 +186,14 @@ class Resumer:
             # A directory that cannot be written to will be refused soon enough, with its own message.
             return
 
-    def _decode(self, name: str) -> Restored:
+    def _offer(self, name: str) -> Offer:
         checkpoint = open_checkpoint(self._job, name)
-        if self._lender is None:
-            return self._decode_from(checkpoint)
         step, attempt, lender = checkpoint.manifest.step, checkpoint.manifest.attempt, self._lender
-        checkpoint.borrow_from(lambda rank: lender(step, attempt, rank))
-        try:
-            return self._decode_from(checkpoint)
-        except DamagedError:
-            if not checkpoint.lent:
-                raise
-            # What was in memory is no checkpoint: only what is stored is.
-            return self._decode_from(open_checkpoint(self._job, name))
-
-    def _decode_from(self, checkpoint: Checkpoint) -> Restored:
-        manifest = checkpoint.manifest
-        if manifest.world_size == self._ranks.world_size:
-            entries = self._entries_of(checkpoint, self._ranks.rank)
-            return Restored(manifest, entries, [], is_from_memory=bool(checkpoint.lent))
-        return self._with_other_world_size(checkpoint)
-
-    def _with_other_world_size(self, checkpoint: Checkpoint) -> Restored:
-        """Entries that were the same on all ranks serve any number of ranks; others belong to one rank."""
-        manifest = checkpoint.manifest
-        parts = [checkpoint.part(rank) for rank in range(manifest.world_size)]
-        shared = {name for part in parts for name in part.shared}
-        if manifest.world_size == 1:
-            shared |= set(checkpoint.arrays(0))
-        own = {
-            name
-            for name, skeleton in parts[0].entries.items()
-            if any(part.entries.get(name) != skeleton for part in parts)
-            or not shared.issuperset(tree.array_names(skeleton))
-        }
-        return Restored(manifest, self._entries_of(checkpoint, 0, skip=own), sorted(own))
-
-    def _entries_of(self, checkpoint: Checkpoint, rank: int, skip: Set[str] = frozenset()) -> dict[str, Any]:
-        skeletons = {name: s for name, s in checkpoint.part(rank).entries.items() if name not in skip}
-        wanted = {name for skeleton in skeletons.values() for name in tree.array_names(skeleton)}
-        found: dict[str, tuple[ArraySpec, memoryview]] = {}
-        for other in [rank, *(r for r in range(checkpoint.manifest.world_size) if r != rank)]:
-            missing = wanted - found.keys()
-            if not missing and other != rank:
-                # Thousands of ranks that each read every other's part would read millions of them.
-                break
-            here = checkpoint.arrays(other) if other == rank else None
-            names = missing & (here.keys() if here is not None else set(checkpoint.part(other).shared))
-            if names:
-                placed = checkpoint.arrays(other)
-                found |= {name: (placed[name].spec, data) for name, data in checkpoint.read(other, names).items()}
-        if absent := wanted - found.keys():
-            raise DamagedError(f"{checkpoint.name} lacks the array {min(absent)!r}")
-
-        def array(name: str, kind: str, tag: dict[str, Any]) -> object:
-            return frameworks[kind].from_buffer(found[name][0], tag, found[name][1])
-
-        frameworks = self._frameworks_for(checkpoint.manifest)
-        try:
-            return {name: tree.unflatten(s, array, frameworks.values()) for name, s in skeletons.items()}
-        except DamagedError as error:
-            # Every byte has passed its checksum: this is what was written, and it is not understood here.
-            raise StateMismatchError(
-                f"{checkpoint.name} passes its checks, but this program cannot decode it: {error.what}",
-                safe="the checkpoint is whole",
-                remedy="use the versions that wrote it; `lastgood show` names them",
-            ) from error
+        if lender is not None:
+            checkpoint.borrow_from(lambda rank: lender(step, attempt, rank))
+        is_other = checkpoint.manifest.world_size != self._ranks.world_size
+        rank = 0 if is_other else self._ranks.rank
+        return Offer(checkpoint, EachReads(checkpoint, rank), rank, is_other_world_size=is_other)
 
     def _frameworks_for(self, manifest: Manifest) -> dict[str, Framework]:
         """Those of this process, and those that wrote the checkpoint and are not imported here yet."""

@@ -19,7 +19,7 @@ from lastgood.runtime.agreement import raise_together
 from lastgood.runtime.background import Background, Home
 from lastgood.runtime.environment import Surroundings, read_surroundings
 from lastgood.runtime.host import fingerprint_of
-from lastgood.runtime.loading import load, refuse_changed_config
+from lastgood.runtime.loading import Program
 from lastgood.runtime.opening import OpenedJob, choose_path, open_for
 from lastgood.runtime.ports import Framework, Ranks
 from lastgood.runtime.resume import Found, Resumer
@@ -120,24 +120,33 @@ class Starting:
     def resume(self) -> dict[str, Any] | None:
         """Find what to resume from and put it into the program; the entries that are ours are returned, not
         applied. None if the job starts from zero. Raises what `lastgood.Run` does."""
-        self._found = found = self._resumer.find(self._opened.expectations, self._opened.is_fresh_meant)
+        program = self._program()
+        self._found = found = self._resumer.find(self._opened.expectations, self._opened.is_fresh_meant, program)
         if found.start.warning:
             self._notes.append(found.start.warning)
         internal, error = None, None
         try:
             if found.restored is not None:
                 manifest = found.restored.manifest
-                self._notes += refuse_changed_config(
-                    manifest, self._config, self._wishes.allow_config_change, self._frameworks
-                )
+                self._notes += program.config_changes
                 self._notes += fingerprint.differences(manifest.fingerprint, self._facts.fingerprint)
-                allow = self._wishes.allow_world_size_change
-                internal = load(self._entries, found.restored, self._ranks, allow_world_size_change=allow)
+                self._notes += [f"read from storage: {problem}" for problem in found.restored.memory_problems]
+                internal = program.put(found.restored)
                 self.log.latest.update(manifest.metrics)
         except LastgoodError as problem:
             error = problem
         raise_together(self._ranks, error, safe="the checkpoint is whole")
         return internal
+
+    def _program(self) -> Program:
+        return Program(
+            self._entries,
+            self._config,
+            self._frameworks,
+            self._ranks.world_size,
+            allow_config_change=self._wishes.allow_config_change,
+            allow_world_size_change=self._wishes.allow_world_size_change,
+        )
 
     def announce(self) -> None:
         """The program is ready. A state that cannot be stored is an error now, not after an interval of work."""

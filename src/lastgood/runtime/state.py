@@ -140,23 +140,23 @@ class Group:
     """A mapping or sequence of entries."""
 
     def __init__(self, members: dict[str, Stateful]) -> None:
-        self._members = members
+        self.members = members
 
     def capture(self) -> object:
-        return {name: member.capture() for name, member in self._members.items()}
+        return {name: member.capture() for name, member in self.members.items()}
 
     def mismatches(self, tree: Any) -> list[str]:
         if not isinstance(tree, dict):
             return ["is a group of entries here, but not in the checkpoint"]
-        return name_differences(self._members.keys(), tree.keys()) + [
+        return name_differences(self.members.keys(), tree.keys()) + [
             f".{name}{_separator(line)}{line}"
-            for name, member in self._members.items()
+            for name, member in self.members.items()
             if name in tree
             for line in member.mismatches(tree[name])
         ]
 
     def restore(self, tree: Any) -> None:
-        for name, member in self._members.items():
+        for name, member in self.members.items():
             member.restore(tree[name])
 
 
