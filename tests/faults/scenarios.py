@@ -7,7 +7,7 @@ some hundred times.
 import resource
 import signal
 
-from faults import constant_states, flaws, lossyfs, states
+from faults import constant_states, flaws, lossyfs, staged_states, states
 from lastgood.core.layout import PINNED_FILE, REJECTED_FILE
 from lastgood.core.retention import Keep
 from lastgood.store import attempts, catalogue, durable, jobdir, reader, sweep
@@ -132,6 +132,9 @@ SCENARIOS = {
         live_with_constants,
         noted_life_with_constants,
         unfreeze,
+        staged_states.staged_life,
+        staged_states.noted_staged_life,
+        staged_states.promotion,
         judge,
         judge_size,
     )

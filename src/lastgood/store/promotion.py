@@ -12,8 +12,8 @@ then both write the same bytes to files of their own, and whichever rename comes
 
 import os
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -98,7 +98,7 @@ class Promoter:
         manifest = source.manifest
         # Its own attempt names it; the fence goes by the one that promotes.
         writer = CheckpointWriter(self._stage.job, manifest.step, manifest.attempt, fence=self._check_fence)
-        with durable.explained("promote a checkpoint to", writer.directory, safe="it is whole on the stage"):
+        with self._explained(writer.directory):
             self._check_fence()
             if writer.directory.is_symlink():
                 raise StorageError(f"{writer.directory} is a link, and what it leads to is not ours to change")
@@ -131,6 +131,16 @@ class Promoter:
             self._constants[part.attempt] = constants
         for one in part.constants:
             constants.put_copy(self._stage.staged.constants / one.data.file, one.data, pacer, note)
+
+    @contextmanager
+    def _explained(self, directory: Path) -> Iterator[None]:
+        with durable.explained("promote a checkpoint to", directory, safe="it is whole on the stage"):
+            try:
+                yield
+            except FileNotFoundError:
+                # A newer attempt sweeps what this one had not committed: then storage is not the cause.
+                self._check_fence()
+                raise
 
     def _check_fence(self) -> None:
         check_fence(self._stage.job, self._authority())
