@@ -60,7 +60,14 @@ class Launcher:
         command = [sys.executable, "-m", "lastgood", "run", "--job", os.fspath(job or self.job), *given]
         number = len(self.processes)
         with open(self.directory / f"out-{number}", "wb") as out, open(self.directory / f"err-{number}", "wb") as err:
-            popen = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": err, "env": self.environment, "cwd": self.directory, **popen}
+            popen = {
+                "stdin": subprocess.DEVNULL,
+                "stdout": out,
+                "stderr": err,
+                "env": self.environment,
+                "cwd": self.directory,
+                **popen,
+            }
             process = subprocess.Popen(command, **popen)
         self.processes.append(process)
         return process
