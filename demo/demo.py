@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -79,17 +80,22 @@ def wait_for_training(job: Path, launcher: subprocess.Popen[bytes], attempt: int
     """
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and launcher.poll() is None:
-        if has_saved(job, attempt):
+        journal = events_of(job, attempt)
+        if "committed" in journal:
             time.sleep(0.1 + secrets.randbelow(1000) / 1000)
-            children = psutil.Process(launcher.pid).children() if launcher.poll() is None else []
-            return children[0] if children else None
+            try:
+                return psutil.Process(journal["launched"]["pid"])
+            except psutil.NoSuchProcess:
+                return None
         time.sleep(0.02)
     return None
 
 
-def has_saved(job: Path, attempt: int) -> bool:
-    events = job / "attempts" / f"{attempt:04d}.events.jsonl"
-    return events.exists() and b'"committed"' in events.read_bytes()
+def events_of(job: Path, attempt: int) -> dict[str, dict[str, Any]]:
+    """The newest event of each kind in the journal of an attempt."""
+    journal = job / "attempts" / f"{attempt:04d}.events.jsonl"
+    lines = journal.read_text().split("\n")[:-1] if journal.exists() else []
+    return {event["kind"]: event["data"] for event in map(json.loads, lines)}
 
 
 def step_of(job: Path) -> int:

@@ -219,7 +219,7 @@ class Saver:
             file_bytes=self._plan.of(mine).file_bytes,
             entries=snapshot.entries,
             shared=shared,
-            began=began,
+            began=started,
             limit_s=self._settings.limit_s,
             keep=self._settings.keep,
             writing=self._settings.writing,
@@ -304,7 +304,9 @@ class Saver:
     def _note(self, event: protocol.Event) -> None:
         if isinstance(event, protocol.Committed):
             stall_s = self._stalls.get(event.step, 0.0)
-            self._commits.append(Saved(event.step, event.name, event.bytes, stall_s, event.write_s))
+            # The keeper of a small state may be done before this process has gone on.
+            write_s = max(event.write_s, stall_s)
+            self._commits.append(Saved(event.step, event.name, event.bytes, stall_s, write_s))
             self._committed = max(self._committed, self._numbers[event.step])
         elif isinstance(event, protocol.Cleared):
             self._trouble = event.trouble
