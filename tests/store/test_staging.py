@@ -560,10 +560,10 @@ def test_copies_come_newest_first_and_the_nearer_one_before_the_other(job, stage
     write(CheckpointWriter(job, 5, 2)).commit(1)
     copies = list_copies(job, [stage])
     assert [(c.listed.name, c.stage) for c in copies] == [
-        (name(5, 2), None),
-        (name(20), stage.path),
-        (name(20), None),
-        (name(10), stage.path),
+        (name(5, 2), ""),
+        (name(20), str(stage.path)),
+        (name(20), ""),
+        (name(10), str(stage.path)),
     ]
     assert all(open_checkpoint(c.job, c.listed.name).verify() == [] for c in copies)
 

@@ -22,6 +22,8 @@ class Candidate(msgspec.Struct, frozen=True):
     name: str
     step: int
     problem: str = ""
+    stage: str = ""
+    """Where it is staged on this node; empty for the job's own directory."""
 
 
 class EarlierAttempt(msgspec.Struct, frozen=True):

@@ -1,7 +1,8 @@
 """How an attempt begins: find the newest checkpoint that is whole, and decide by the contract fresh, resumed
 or refused. Rank 0 looks and tells the others; each rank reads its own data."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -28,9 +29,10 @@ from lastgood.runtime.ports import Framework, Ranks
 from lastgood.runtime.supply import EachReads
 from lastgood.store import durable
 from lastgood.store.attempts import Journal, attempt_numbers, read_events
-from lastgood.store.catalogue import list_checkpoints, newest_fresh_attempt, set_mark
+from lastgood.store.catalogue import newest_fresh_attempt, set_mark
 from lastgood.store.jobdir import JobDirectory
 from lastgood.store.reader import open_checkpoint
+from lastgood.store.staging import Stage, list_copies
 
 _UNREADABLE, _DAMAGED, _REFUSED = 1, 2, 3
 
@@ -43,6 +45,8 @@ class Found(msgspec.Struct, frozen=True):
     start: Start
     restored: Restored | None
     rejected: list[Candidate]
+    stage: str = ""
+    """Where it was read from, if not from the job's own directory."""
 
 
 class Resumer:
@@ -55,7 +59,10 @@ class Resumer:
         ranks: Ranks,
         frameworks: list[Framework],
         lender: MemoryLender | None = None,
+        stages: Sequence[Stage] = (),
     ) -> None:
+        """`stages`: where rank 0 looks beside the job's own directory."""
+        self._stages = stages
         self._lender = lender
         self._job = job
         self._attempt = attempt
@@ -75,7 +82,7 @@ class Resumer:
                 restored, problem = self._use(candidate, target)
                 if not problem:
                     break
-                unusable.append(Candidate(candidate.name, candidate.step, problem))
+                unusable.append(msgspec.structs.replace(candidate, problem=problem))
         usable = Candidate(restored.manifest.name, restored.manifest.step) if restored else None
 
         def earlier() -> list[EarlierAttempt]:
@@ -96,20 +103,31 @@ class Resumer:
                 else f"nothing was deleted; `lastgood verify` says what is damaged{target.warning}",
                 remedy="make the checkpoints visible again (mount, path, backup), or begin anew: `lastgood run --fresh`, or lastgood.Run(..., fresh=True) once",
             )
-        return Found(start, restored, unusable)
+        return Found(start, restored, unusable, candidate.stage if restored else "")
 
     def _candidates(self) -> Iterator[Candidate]:
-        """Committed checkpoints, newest first; rank 0 lists them once for all."""
+        """Committed checkpoints, newest first, the nearer copy of each first; rank 0 lists them once for all."""
 
         def listing() -> dict[str, Any]:
             with durable.explained("list the checkpoints in", self._job.checkpoints, safe="nothing was changed"):
-                listed = [c for c in list_checkpoints(self._job) if c.is_committed and not c.is_set_aside]
-            return {
-                "found": [[c.name, c.step, f"rejected earlier: {c.rejected}" if c.rejected else ""] for c in listed]
-            }
+                copies = [c for c in list_copies(self._job, self._stages) if c.listed.is_committed]
+            found = [
+                Candidate(
+                    copy.listed.name,
+                    copy.listed.step,
+                    f"rejected earlier: {copy.listed.rejected}" if copy.listed.rejected else "",
+                    copy.stage,
+                )
+                for copy in copies
+                if not copy.listed.is_set_aside
+            ]
+            return {"found": [msgspec.to_builtins(candidate) for candidate in found]}
 
-        for name, step, problem in from_rank_0(self._ranks, listing)["found"]:
-            yield Candidate(name, step, problem)
+        for candidate in from_rank_0(self._ranks, listing)["found"]:
+            yield msgspec.convert(candidate, Candidate)
+
+    def _directory(self, candidate: Candidate) -> JobDirectory:
+        return Stage(self._job, Path(candidate.stage)).staged if candidate.stage else self._job
 
     def _use(self, candidate: Candidate, target: Target) -> tuple[Restored | None, str]:
         """The content for this rank, put where the target wants it, or why no rank can use it. All ranks come to the
@@ -124,7 +142,7 @@ class Resumer:
 
         def open_it() -> None:
             nonlocal offer
-            offer = self._offer(candidate.name)
+            offer = self._offer(candidate)
 
         def compare() -> None:
             nonlocal refusal
@@ -175,19 +193,19 @@ class Resumer:
             raise_together(self._ranks, refusal, safe="no checkpoint was changed")
         problem = problem or f"{named(codes)} cannot use it"
         if _DAMAGED in codes and self._ranks.rank == 0:
-            self._remember(candidate.name, problem)
+            self._remember(candidate, problem)
         return problem
 
-    def _remember(self, name: str, problem: str) -> None:
+    def _remember(self, candidate: Candidate, problem: str) -> None:
         """Mark a damaged checkpoint, so that the next attempt does not spend its time on it again."""
         try:
-            set_mark(self._job, name, layout.REJECTED_FILE, problem, self._attempt)
+            set_mark(self._directory(candidate), candidate.name, layout.REJECTED_FILE, problem, self._attempt)
         except OSError:
             # A directory that cannot be written to will be refused soon enough, with its own message.
             return
 
-    def _offer(self, name: str) -> Offer:
-        checkpoint = open_checkpoint(self._job, name)
+    def _offer(self, candidate: Candidate) -> Offer:
+        checkpoint = open_checkpoint(self._directory(candidate), candidate.name)
         step, attempt, lender = checkpoint.manifest.step, checkpoint.manifest.attempt, self._lender
         if lender is not None:
             checkpoint.borrow_from(lambda rank: lender(step, attempt, rank))

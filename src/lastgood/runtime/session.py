@@ -119,7 +119,8 @@ class Session:
         if not self._is_leader:
             return
         for candidate in found.rejected:
-            self._say(f"rejected {candidate.name}: {candidate.problem}")
+            where = f" on the stage {candidate.stage}" if candidate.stage else ""
+            self._say(f"rejected {candidate.name}{where}: {candidate.problem}")
             self.journal.write("rejected", name=candidate.name, problem=candidate.problem)
         self._say(describe_start(self._opened.attempt, str(job.path), found, took_s))
         for note in notes:

@@ -37,7 +37,7 @@ def describe_start(attempt: int, path: str, found: Found, took_s: float) -> str:
         return f"attempt {attempt} of {path} starts from zero: {start.reason}"
     manifest = found.restored.manifest
     age = duration(max(0.0, time.time() - manifest.created))
-    place = " from memory" if found.restored.is_from_memory else ""
+    place = " from memory" if found.restored.is_from_memory else f" from the stage {found.stage}" if found.stage else ""
     return (
         f"attempt {attempt} of {path} resumed from step {start.step} ({manifest.name}, {byte_size(manifest.bytes)}, "
         f"saved {age} ago, verified and read{place} in {duration(took_s)})"

@@ -13,7 +13,8 @@ Nothing is deleted from a stage before it, or something newer, has been promoted
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -225,14 +226,17 @@ class Copy(msgspec.Struct, frozen=True):
     listed: Listed
     job: JobDirectory
     """The directory to open it from."""
-    stage: Path | None
-    """The stage that it is on; None for the durable directory."""
+    stage: str
+    """Path of the stage that it is on; empty for the durable directory."""
 
 
-def list_copies(job: JobDirectory, stages: list[Stage]) -> list[Copy]:
+def list_copies(job: JobDirectory, stages: Sequence[Stage]) -> list[Copy]:
     """All checkpoints wherever they are, newest first; of one that is in several places, the staged copy first,
-    because it is the nearer one. Raises OSError."""
-    places = [(stage.staged, stage.path) for stage in stages]
-    copies = [Copy(listed, staged, path) for staged, path in places for listed in list_checkpoints(staged)]
-    copies += [Copy(listed, job, None) for listed in list_checkpoints(job)]
+    because it is the nearer one. A stage that cannot be listed is passed over: its disk may be broken. Raises
+    OSError if the durable directory cannot be listed."""
+    copies = []
+    for stage in stages:
+        with suppress(OSError):
+            copies += [Copy(listed, stage.staged, os.fspath(stage.path)) for listed in list_checkpoints(stage.staged)]
+    copies += [Copy(listed, job, "") for listed in list_checkpoints(job)]
     return sorted(copies, key=lambda copy: copy.listed.age_key, reverse=True)
