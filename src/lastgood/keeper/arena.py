@@ -36,6 +36,7 @@ class Arena:
             os.close(self.fd)
             raise OSError(f"no shared memory of {self.capacity} bytes: {error}") from error
         self.view = memoryview(self._map)
+        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
         self._is_closed = threading.Event()
         self._toucher: threading.Thread | None = None
         # Not MADV_DONTFORK: a forked child would use the addresses for something else, and unmap that when it drops
@@ -49,10 +50,9 @@ class Arena:
         self._toucher.start()
 
     def _touch(self) -> None:
-        address = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
         for at in range(0, self.capacity, _TOUCH_BYTES):
             size = min(_TOUCH_BYTES, self.capacity - at)
-            if self._is_closed.is_set() or _populate(address + at, size) != 0:
+            if self._is_closed.is_set() or _populate(self.address + at, size) != 0:
                 # An old kernel: then the first copy touches them.
                 return
 

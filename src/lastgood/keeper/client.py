@@ -2,6 +2,7 @@
 
 import os
 import socket
+import time
 from collections import deque
 from contextlib import suppress
 from typing import TypeVar
@@ -11,6 +12,7 @@ import msgspec
 from lastgood.keeper import protocol
 from lastgood.keeper.arena import Arena
 from lastgood.keeper.protocol import Channel, Event, Held, Order
+from lastgood.store.processes import birth_of, is_alive
 
 ANSWER_LIMIT_S = 20.0
 """Answers that need no writing come at once; a machine that swaps may take a while."""
@@ -35,11 +37,11 @@ class Keeper:
         self._channel = Channel(link)
         self._events: deque[Event] = deque()
         try:
-            link.settimeout(limit_s)
-            link.connect(protocol.address(job))
+            _connect(link, protocol.address(job), limit_s)
             if not self._channel.is_of_our_user():
                 raise NoKeeperError("a process of another user answers under the keeper's name")
             self.pid = self._greet(job, rank, limit_s)
+            self._birth = birth_of(self.pid) or ""
         except OSError as error:
             self._channel.close()
             if isinstance(error, NoKeeperError):
@@ -54,6 +56,10 @@ class Keeper:
             raise RefusedError(f"{answer.reason} (process {answer.pid})")
         return int(answer.pid)
 
+    def may_live(self) -> bool:
+        """False if the process is known to have ended."""
+        return is_alive(self.pid, self._birth)
+
     def offer(self, arenas: list[Arena]) -> None:
         """The memory that this rank's snapshots will be in, from now on."""
         self._channel.send(protocol.Slots([arena.capacity for arena in arenas]), [arena.fd for arena in arenas])
@@ -61,6 +67,10 @@ class Keeper:
     def begin(self, slot: int) -> None:
         """What is in a slot is about to be overwritten."""
         self._channel.send(protocol.Begin(slot))
+
+    def give_up(self, step: int, attempt: int, reason: str) -> None:
+        """The ranks know that this save has failed: what waits for a part of it may stop waiting."""
+        self._channel.send(protocol.GiveUp(step, attempt, protocol.printable(reason)))
 
     def save(self, slot: int, order: Order) -> None:
         """A slot holds a snapshot: write it, and commit it with the others."""
@@ -83,13 +93,23 @@ class Keeper:
 
     def lend(self, step: int, attempt: int, rank: int) -> int | None:
         """A descriptor of the memory with the snapshot of a rank, which is the caller's; None if it is not held."""
-        lent, descriptors = self._ask(protocol.Lend(step, attempt, rank), protocol.Lent)
-        return descriptors[0] if lent.is_held and descriptors else None
+        _, descriptors = self._ask(protocol.Lend(step, attempt, rank), protocol.Lent)
+        _close(descriptors[1:])
+        return descriptors[0] if descriptors else None
 
     def take(self) -> tuple[list[Arena], list[Held]]:
         """The memory that an earlier attempt of this rank left, and what lies in it."""
         taken, descriptors = self._ask(protocol.Take(), protocol.Taken)
-        arenas = [Arena(capacity, fd) for capacity, fd in zip(taken.capacities, descriptors, strict=True)]
+        arenas: list[Arena] = []
+        try:
+            while len(arenas) < len(taken.capacities):
+                arenas.append(Arena(taken.capacities[len(arenas)], descriptors.pop(0)))
+        except (OSError, IndexError) as error:
+            for arena in arenas:
+                arena.close()
+            raise OSError(f"the memory of an earlier attempt cannot be used: {error}") from error
+        finally:
+            _close(descriptors)
         return arenas, taken.held
 
     def standing(self) -> protocol.Standing:
@@ -120,5 +140,26 @@ class Keeper:
             message, descriptors = self._channel.receive(protocol.Answer, limit_s)
             if isinstance(message, kind):
                 return message, descriptors
+            # An answer to what was asked before, and not waited for.
+            _close(descriptors)
             if isinstance(message, Event):
                 self._events.append(message)
+
+
+def _connect(link: socket.socket, address: bytes, limit_s: float) -> None:
+    """Raises OSError. Where many come at once the queue can be full, which is no reason to give up."""
+    limit = time.monotonic() + limit_s
+    link.settimeout(limit_s)
+    while True:
+        try:
+            link.connect(address)
+            return
+        except BlockingIOError:
+            if time.monotonic() > limit:
+                raise
+            time.sleep(0.01)
+
+
+def _close(descriptors: list[int]) -> None:
+    for fd in descriptors:
+        os.close(fd)

@@ -1,5 +1,5 @@
-"""The keeper's work: parts are written in the order in which they come, by one thread; another commits the
-checkpoints whose parts are all there, and deletes what retention gives up."""
+"""The keeper's work, by three threads: parts are written in the order in which they come; checkpoints whose parts are
+all there are committed; and then what retention gives up is deleted."""
 
 import os
 import threading
@@ -14,29 +14,43 @@ from lastgood.core.retention import Keep
 from lastgood.core.units import duration
 from lastgood.keeper import work
 from lastgood.keeper.protocol import Committed, Event, Order, Written, failed
+from lastgood.store.gentle import Pacer
 from lastgood.store.jobdir import JobDirectory
 from lastgood.store.record import RECORD_S, Records, state_directory
 from lastgood.store.sweep import Retention
 
-_LOOK_S = 0.1
-"""How often the parts of other nodes are looked for."""
+_LOOK_S, _SELDOM_S = 0.1, 2.0
+"""How often the parts of other nodes are looked for: at first, and after a while."""
 
 _FENCE_LOOK_S = 2.0
 
+IN_VAIN_S = 60.0
+"""How long the parts of other nodes are waited for when that is hardly worth it: the ranks of this node have ended,
+and the next attempt waits for us; or a later checkpoint is there. (Longer where our own part took long.)"""
+
+_REMEMBERED = 16
+
 Key = tuple[int, int]
 Notify = Callable[[int, Event], None]
+"""What to tell whom: the second is for who gave the order."""
 
 
 class _Checkpoint(msgspec.Struct):
     """One that is being made; local ranks give their orders one by one."""
 
+    began: float
     leader: Order | None = None
     """Rank 0's order, once its part is written: then the commit is this keeper's business."""
+    leader_since: float = 0.0
     waiting: int = 0
     """Orders of local ranks that are not written yet."""
-    given: set[int] = set()
+    givers: dict[int, int] = {}
+    """Who gave the order of each local rank, and will be told."""
+    written: set[int] = set()
+    """Local ranks whose part is there."""
     error: LastgoodError | None = None
-    leader_since: float = 0.0
+    given_up: str = ""
+    """Why a part will not come, if the ranks say so."""
     looked_at: float = 0.0
 
 
@@ -48,37 +62,79 @@ class Desk:
         self._notify = notify
         self._clock = clock
         self._changed = threading.Condition()
+        self._changes = 0
         self._orders: deque[tuple[Order, memoryview]] = deque()
         self._making: dict[Key, _Checkpoint] = {}
-        self._gone: dict[int, bool] = {}
-        """Local ranks, and whether each has ended."""
+        self._lost_parts: dict[Key, LastgoodError] = {}
+        """Parts that could not be written before rank 0 gave its order, with the reason."""
+        self._newest_commit: Key = (0, 0)
+        self._ended: dict[int, float | None] = {}
+        """Local ranks, and when each ended if it did."""
+        self._pacer: Pacer | None = None
+        """Of the write that is under way."""
+        self._is_hurried = False
         self._retention: tuple[tuple[int, Keep], Retention] | None = None
         """It remembers what it has verified, so it is kept as long as it serves."""
         self._records = Records(state_directory(dict(os.environ)))
         self._recorded_at = float("-inf")
-        self._to_clear: Order | None = None
-        """The newest commit that retention has not followed yet."""
-        self._threads = [
-            threading.Thread(target=self._write_all, name="lastgood-writer", daemon=True),
-            threading.Thread(target=self._commit_all, name="lastgood-committer", daemon=True),
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._to_clear: tuple[Order, int] | None = None
+        """The newest commit that retention has not followed yet, and who is told."""
+        for name, task in (("writer", self._write_all), ("committer", self._commit_all), ("clearer", self._clear_all)):
+            threading.Thread(target=task, name=f"lastgood-{name}", daemon=True).start()
 
-    def accept(self, order: Order, content: memoryview) -> None:
-        """Take an order; `content` must not change until it is written or has failed."""
+    def accept(self, order: Order, content: memoryview, giver: int) -> None:
+        """Take an order; `content` must not change until `giver` is told that it is written or has failed.
+
+        One that comes again, because who gave it was cut off from us, is not done twice: who gives it now is told.
+        """
         with self._changed:
-            making = self._making.setdefault(order.key, _Checkpoint())
-            making.waiting += 1
-            making.given.add(order.rank)
-            self._orders.append((order, content))
-            self._changed.notify_all()
+            if order.key not in self._making:
+                self._making[order.key] = _Checkpoint(self._clock())
+            making = self._making[order.key]
+            is_known = order.rank in making.givers
+            making.givers[order.rank] = giver
+            if not is_known:
+                making.waiting += 1
+                if order.rank == 0:
+                    making.error = self._lost_parts.pop(order.key, None)
+                self._orders.append((order, content))
+                if order.is_urgent:
+                    self._hurry()
+                self._note_change()
+            is_written = is_known and order.rank in making.written
+        if is_written:
+            self._notify(giver, Written(order.step))
+
+    def give_up(self, key: Key, reason: str) -> None:
+        """A part of that checkpoint will not come, the ranks say."""
+        with self._changed:
+            if (making := self._making.get(key)) is not None:
+                making.given_up = reason
+                self._note_change()
 
     def note_rank(self, rank: int, *, is_gone: bool) -> None:
         """A local rank has come, or has ended: a part that it has not given by then will not come."""
         with self._changed:
-            self._gone[rank] = is_gone
-            self._changed.notify_all()
+            self._ended[rank] = self._clock() if is_gone else None
+            if is_gone and all(ended is not None for ended in self._ended.values()):
+                # Nobody computes here that would be disturbed.
+                self._hurry()
+            self._note_change()
+
+    def _note_change(self) -> None:
+        """(Under the lock.)"""
+        self._changes += 1
+        self._changed.notify_all()
+
+    def hurry(self) -> None:
+        """Somebody waits for all of it: no gentleness until it is done."""
+        with self._changed:
+            self._hurry()
+
+    def _hurry(self) -> None:
+        self._is_hurried = bool(self._orders) or self._pacer is not None
+        if self._pacer is not None:
+            self._pacer.hurry()
 
     def is_idle(self) -> bool:
         """Nothing is left to write, to commit or to delete."""
@@ -103,106 +159,144 @@ class Desk:
                 while not self._orders:
                     self._changed.wait()
                 order, content = self._orders.popleft()
-            error = work.write_part(self._job, order, content)
+                pacer = self._pacer = work.pacer_of(order)
+                if self._is_hurried:
+                    pacer.hurry()
+            error = work.write_part(self._job, order, content, pacer)
             del content
             with self._changed:
-                making = self._making[order.key]
-                making.waiting -= 1
-                making.error = making.error or error
-                if order.rank == 0:
-                    making.leader, making.leader_since = order, self._clock()
-                if not making.waiting and 0 not in making.given:
-                    # The checkpoint is committed elsewhere; here nothing is left to do.
-                    del self._making[order.key]
-                self._changed.notify_all()
+                self._pacer = None
+                self._is_hurried = self._is_hurried and bool(self._orders)
+                giver = self._note_written(order, error)
+                self._note_change()
             if error is None:
-                self._notify(order.rank, Written(order.step))
+                self._notify(giver, Written(order.step))
             elif order.rank != 0:
                 # Rank 0 is told how its checkpoint ends, once.
-                self._notify(order.rank, failed(order.step, error))
+                self._notify(giver, failed(order.step, error))
+
+    def _note_written(self, order: Order, error: LastgoodError | None) -> int:
+        """Who is told of it. (Under the lock.)"""
+        making = self._making[order.key]
+        giver = making.givers[order.rank]
+        making.waiting -= 1
+        making.error = making.error or error
+        if order.rank == 0:
+            making.leader, making.leader_since = order, self._clock()
+        elif error is None:
+            making.written.add(order.rank)
+        else:
+            del making.givers[order.rank]
+        if not making.waiting and 0 not in making.givers:
+            # The checkpoint is committed elsewhere, or rank 0 has not come so far yet.
+            del self._making[order.key]
+            if making.error is not None:
+                self._lost_parts = dict([*self._lost_parts.items()][-_REMEMBERED:]) | {order.key: making.error}
+        return giver
 
     # The committer -------------------------------------------------------------------------------------------
 
     def _commit_all(self) -> None:
         while True:
             with self._changed:
-                order = self._next_to_commit()
-                is_clearing = order is None and self._to_clear is not None
-                if not is_clearing and order is None:
-                    self._changed.wait(_LOOK_S if self._making else None)
+                seen = self._changes
+                ready = [m.leader for _, m in sorted(self._making.items()) if m.leader is not None and not m.waiting]
+                if not ready:
+                    self._changed.wait()
                     continue
-            if order is not None:
-                self._conclude(order)
-            else:
-                self._clear()
+            # An older one that still waits for a part must not hold up a newer one.
+            if not any(self._conclude(order) for order in ready):
+                with self._changed:
+                    if self._changes == seen:
+                        self._changed.wait(self._pause_s())
 
-    def _next_to_commit(self) -> Order | None:
-        """The oldest whose local parts are all written. (Under the lock.)"""
-        ready = [m.leader for _, m in sorted(self._making.items()) if m.leader is not None and not m.waiting]
-        return ready[0] if ready else None
+    def _pause_s(self) -> float:
+        """Every look lists a directory, which may be large, and others may look, too. (Under the lock.)"""
+        waits = [self._clock() - m.leader_since for m in self._making.values() if m.leader is not None]
+        return min(_SELDOM_S, max(_LOOK_S, min(waits, default=0.0) / 10))
 
-    def _conclude(self, order: Order) -> None:
-        """Commit a checkpoint, or give it up; or wait a little if a part of it is still to come."""
+    def _conclude(self, order: Order) -> bool:
+        """Commit a checkpoint, or give it up; False if a part of it is still to come."""
         making = self._making[order.key]
         event: Event
         try:
             if making.error is not None:
                 raise making.error
             if self._is_part_missing(order, making):
-                with self._changed:
-                    self._changed.wait(_LOOK_S)
-                return
+                return False
             event = work.commit_parts(self._job, order)
         except LastgoodError as error:
+            work.give_back(self._job, order)
             if making.error is None:
                 work.note_failed(self._job, order, error)
-            else:
-                work.writer_of(self._job, order).abandon(order.rank)
             event = failed(order.step, error)
         with self._changed:
+            giver = making.givers[0]
             if isinstance(event, Committed):
-                self._to_clear = order
-            del self._making[order.key]
-        self._notify(0, event)
+                self._newest_commit = max(self._newest_commit, order.key)
+                self._to_clear = (order, giver)
+            if making.waiting:
+                # A part that has come again, from a rank that was cut off from us, has yet to be told of.
+                making.leader = None
+            else:
+                del self._making[order.key]
+            self._note_change()
+        self._notify(giver, event)
         if isinstance(event, Committed) and self._clock() - self._recorded_at >= RECORD_S:
             # A job whose directory vanishes before it could look has saved all the same.
             self._recorded_at = self._clock()
             self._records.note_saved(self._job.path, self._job.id, event.step)
+        return True
 
     def _is_part_missing(self, order: Order, making: _Checkpoint) -> bool:
         """Raises RankTimeoutError if one will not come, FencedError if it is too late for all."""
         missing = work.missing_parts(self._job, order)
         if not missing:
             return False
+        now = self._clock()
         with self._changed:
             if making.waiting:
                 # A local rank was slower than rank 0.
                 return True
-            never = [rank for rank in missing if self._gone.get(rank) and rank not in making.given]
+            never = [rank for rank in missing if self._ended.get(rank) is not None and rank not in making.givers]
+            ended = self._ended.get(0)
+            given_up, is_overtaken = making.given_up, order.key < self._newest_commit
         if never:
             raise work.part_never_came(order, never, "ended before giving its part")
-        waited_s = self._clock() - making.leader_since
-        if waited_s > order.limit_s:
-            raise work.part_never_came(order, missing, f"gave no part within {duration(waited_s)}")
-        if self._clock() - making.looked_at > _FENCE_LOOK_S:
-            making.looked_at = self._clock()
+        if given_up:
+            raise work.part_never_came(order, missing, f"gave no part ({given_up})")
+        since, limit_s = making.leader_since, order.limit_s
+        if ended is not None or is_overtaken:
+            since = max(since, ended or since)
+            limit_s = min(limit_s, max(IN_VAIN_S, 3 * (making.leader_since - making.began)))
+        if now - since > limit_s:
+            raise work.part_never_came(order, missing, f"gave no part within {duration(now - since)}")
+        if now - making.looked_at > _FENCE_LOOK_S:
+            making.looked_at = now
             work.refuse_fenced(self._job, order)
         return True
 
-    def _clear(self) -> None:
-        order = self._to_clear
-        assert order is not None
+    # Who clears up -------------------------------------------------------------------------------------------
+
+    def _clear_all(self) -> None:
+        while True:
+            with self._changed:
+                while self._to_clear is None:
+                    self._changed.wait()
+                order, giver = self._to_clear
+            event = self._clear(order)
+            with self._changed:
+                if self._to_clear is not None and self._to_clear[0] is order:
+                    self._to_clear = None
+            if event is not None:
+                self._notify(giver, event)
+
+    def _clear(self, order: Order) -> Event | None:
         if self._retention is None or self._retention[0] != (order.attempt, order.keep):
             self._retention = ((order.attempt, order.keep), Retention(self._job, order.keep, order.attempt))
         work.pacer_of(order).enter()
-        event: Event | None = None
         try:
-            event = work.clear(self._job, order, self._retention[1])
+            return work.clear(self._job, order, self._retention[1])
         except FencedError:
             # The next save of this attempt meets the fence, too, and says so.
-            event = None
-        with self._changed:
-            if self._to_clear is order:
-                self._to_clear = None
-        if event is not None:
-            self._notify(0, event)
+            return None

@@ -7,6 +7,7 @@
     ... copies into the memory ...
     Save(slot) + the order              ->
                                         <- Written, then Committed; or Failed
+    GiveUp(step)                        ->                       the ranks know that this save has failed
     Lend(name, rank)                    -> Lent + the memory     to restore from it
     Take                                -> Taken + the memory    a later attempt takes over the slots of this rank
     Drain                               -> Drained               when nothing is left to write
@@ -21,12 +22,14 @@ import array
 import os
 import socket
 import struct
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 import lastgood
 from lastgood.core.errors import LastgoodError
+from lastgood.core.manifest import MAX_DOCUMENT_BYTES
 from lastgood.core.retention import Keep
 from lastgood.core.writing import Writing
 
@@ -35,6 +38,9 @@ PROTOCOL = 1
 
 MAX_PACKET_BYTES = 64 * 2**10
 MAX_DESCRIPTORS = 4
+
+MAX_TEXT = 2000
+"""Longer texts are cut, so that every message fits into a packet."""
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
@@ -78,6 +84,14 @@ class Begin(msgspec.Struct, frozen=True, tag="begin"):
     slot: int
 
 
+class GiveUp(msgspec.Struct, frozen=True, tag="give_up"):
+    """A part of this save will not come: what waits for it may stop waiting."""
+
+    step: int
+    attempt: int
+    reason: str
+
+
 class Save(msgspec.Struct, frozen=True, tag="save"):
     """A descriptor comes with it: the `Order` as JSON."""
 
@@ -95,7 +109,7 @@ class Order(msgspec.Struct, frozen=True):
     entries: dict[str, Any]
     shared: list[str]
     began: float
-    """When the save began, in seconds since 1970."""
+    """When the save began, by the clock that nobody sets (time.monotonic) and that processes of a machine share."""
     limit_s: float
     """How long the commit waits for the parts of other nodes."""
     keep: Keep
@@ -190,7 +204,7 @@ class Bye(msgspec.Struct, frozen=True, tag="bye"):
     pass
 
 
-Request = Hello | Slots | Begin | Save | Lend | Take | Drain | Ask | Bye
+Request = Hello | Slots | Begin | Save | GiveUp | Lend | Take | Drain | Ask | Bye
 Event = Written | Committed | Cleared | Failed
 Answer = Welcome | Refused | Lent | Taken | Drained | Standing | Event
 
@@ -241,28 +255,45 @@ class Channel:
         """
         self._link.settimeout(limit_s)
         room = socket.CMSG_SPACE(MAX_DESCRIPTORS * array.array("i").itemsize)
-        data, ancillary, flags, _ = self._link.recvmsg(MAX_PACKET_BYTES, room, socket.MSG_CMSG_CLOEXEC)
+        try:
+            data, ancillary, flags, _ = self._link.recvmsg(MAX_PACKET_BYTES, room, socket.MSG_CMSG_CLOEXEC)
+        except ConnectionResetError:
+            # The other side died with news of ours unread, which is told first. What it had sent is still there.
+            data, ancillary, flags, _ = self._link.recvmsg(MAX_PACKET_BYTES, room, socket.MSG_CMSG_CLOEXEC)
         descriptors = array.array("i")
         for level, number, content in ancillary:
             if (level, number) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
                 descriptors.frombytes(content[: len(content) - len(content) % descriptors.itemsize])
-        if not data:
-            raise ConnectionError("the other side has closed the connection")
         try:
+            if not data:
+                raise ConnectionError("the other side has closed the connection")
             if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
                 raise ConnectionError("a message was cut short")
             return msgspec.json.decode(data, type=kind), list(descriptors)
-        except (msgspec.DecodeError, ConnectionError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ConnectionError) as error:
             for fd in descriptors:
                 os.close(fd)
+            if isinstance(error, ConnectionError):
+                raise
             raise ConnectionError(f"a message that makes no sense: {error}") from error
+
+    def stop_sending(self) -> None:
+        """The other side reads that this connection is at its end. What it still sends can be received."""
+        with suppress(OSError):
+            self._link.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
         self._link.close()
 
 
+def printable(text: str) -> str:
+    """A text that a message can carry: names of files can have bytes that are no text."""
+    return text[:MAX_TEXT].encode(errors="backslashreplace").decode()
+
+
 def failed(step: int, error: LastgoodError) -> Failed:
-    return Failed(step, type(error).__name__, error.what, error.safe, error.remedy)
+    texts = [printable(text) for text in (error.what, error.safe, error.remedy)]
+    return Failed(step, type(error).__name__, *texts)
 
 
 def pack(order: Order) -> int:
@@ -278,9 +309,11 @@ def unpack(fd: int) -> Order:
     """The order in a descriptor, which is closed. Raises ConnectionError for what is none."""
     try:
         size = os.fstat(fd).st_size
+        if size > MAX_DOCUMENT_BYTES:
+            raise ConnectionError(f"it has {size} bytes")
         data = b"".join(_pieces(fd, size))
         return msgspec.json.decode(data, type=Order)
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConnectionError(f"an order that makes no sense: {error}") from error
     finally:
         os.close(fd)

@@ -1,5 +1,6 @@
 """The keeper's side of the protocol: who is connected, what is held of whom, and when it is time to go."""
 
+import errno
 import os
 import selectors
 import signal
@@ -14,6 +15,7 @@ from lastgood.keeper import protocol
 from lastgood.keeper.arena import Arena, is_sound
 from lastgood.keeper.desk import Desk
 from lastgood.keeper.protocol import Channel, Event, Held
+from lastgood.keeper.starting import NOT_FOR_US
 from lastgood.store.jobdir import JobDirectory
 from lastgood.store.processes import birth_of, is_alive
 
@@ -33,9 +35,13 @@ class _Slot:
 class _Peer:
     """Somebody who is connected."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, number: int) -> None:
         self.channel = channel
+        self.number = number
+        """Which of all that ever connected: news of an order are for who gave it."""
         self.rank: int | None = None
+        self.is_deaf = False
+        """It is told nothing more; what it has sent still counts."""
         self.has_greeted = False
         self.waits_for: protocol.Drained | protocol.Refused | None = None
         """What it will be told when nothing is left to write."""
@@ -52,6 +58,8 @@ class Server:
         self._linger_s = linger_s
         self._clock = clock
         self._peers: dict[int, _Peer] = {}
+        """By the descriptor of the connection."""
+        self._comers = 0
         self._slots: dict[int, list[_Slot]] = {}
         self._owners: dict[int, tuple[int, str]] = {}
         """Who gave the slots of each rank: process id and birth."""
@@ -65,10 +73,13 @@ class Server:
 
     def run(self) -> None:
         """Serve. Returns when nobody is connected, nothing is left to do, and nobody is expected back."""
-        for number in (signal.SIGINT, signal.SIGHUP):
+        # Schedulers signal every process of a job. A stop is for the program, which saves now and needs us for that:
+        # we go with the last who is connected.
+        for number in NOT_FOR_US:
             signal.signal(number, signal.SIG_IGN)
-        # A stop is for the job: it saves now, and needs us for that. We go with the last who is connected.
         signal.signal(signal.SIGTERM, self._on_stop)
+        # Who started us held them back until now.
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
         self._listener.setblocking(False)
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._selector.register(self._wake_read, selectors.EVENT_READ)
@@ -109,14 +120,20 @@ class Server:
             self._wake()
 
     def _welcome_next(self) -> None:
-        with suppress(OSError):
+        try:
             link, _ = self._listener.accept()
-            peer = _Peer(Channel(link))
-            if not peer.channel.is_of_our_user():
-                peer.channel.close()
-                return
-            self._peers[link.fileno()] = peer
-            self._selector.register(link.fileno(), selectors.EVENT_READ)
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+                # It is still in the queue, and we would be called again at once.
+                time.sleep(_TURN_S)
+            return
+        self._comers += 1
+        peer = _Peer(Channel(link), self._comers)
+        if not peer.channel.is_of_our_user():
+            peer.channel.close()
+            return
+        self._peers[link.fileno()] = peer
+        self._selector.register(link.fileno(), selectors.EVENT_READ)
 
     def _attend(self, peer: _Peer) -> None:
         try:
@@ -145,6 +162,7 @@ class Server:
             raise ConnectionError("no greeting")
         if isinstance(message, protocol.Drain):
             peer.waits_for = protocol.Drained()
+            self._desk.hurry()
             self._wake()
         elif isinstance(message, protocol.Lend):
             self._lend(peer, message)
@@ -164,16 +182,24 @@ class Server:
         elif isinstance(message, protocol.Save):
             if len(descriptors) != 1:
                 raise ConnectionError("an order without its content")
-            self._accept(peer.rank, message.slot, protocol.unpack(descriptors.pop()))
+            self._accept(peer, peer.rank, message.slot, protocol.unpack(descriptors.pop()))
+        elif isinstance(message, protocol.GiveUp):
+            self._desk.give_up((message.attempt, message.step), message.reason)
         elif isinstance(message, protocol.Take):
-            # Who lives may still write into it. (Then it can be lent, since its content is checked.)
-            slots = [] if is_alive(*self._owners.get(peer.rank, (0, ""))) else self._slots.get(peer.rank, [])
+            slots = self._slots.get(peer.rank, []) if self._has_died(peer.rank) else []
             held = [slot.held for slot in slots if slot.held is not None]
             self._say(
                 peer,
                 protocol.Taken([slot.arena.capacity for slot in slots], held),
                 [slot.arena.fd for slot in slots],
             )
+
+    def _has_died(self, rank: int) -> bool:
+        """True if who gave the slots of a rank is known to be dead: who lives may still write into them. (Then they
+        can be lent, since their content is checked.)"""
+        pid, birth = self._owners.get(rank, (0, ""))
+        # A process of another namespace has no number here.
+        return pid != 0 and not is_alive(pid, birth)
 
     def _greet(self, peer: _Peer, hello: protocol.Hello) -> None:
         reason = ""
@@ -197,21 +223,33 @@ class Server:
     def _replace_slots(self, rank: int, message: protocol.Slots, descriptors: list[int]) -> None:
         if len(message.capacities) != len(descriptors):
             raise ConnectionError("slots without their memory")
-        slots = []
-        for capacity, fd in zip(message.capacities, descriptors, strict=True):
-            if not is_sound(fd, capacity):
-                raise ConnectionError("memory that can be taken away")
-            slots.append(_Slot(Arena(capacity, os.dup(fd))))
+        slots: list[_Slot] = []
+        try:
+            for capacity, fd in zip(message.capacities, descriptors, strict=True):
+                if not is_sound(fd, capacity):
+                    raise ConnectionError("memory that can be taken away")
+                slots.append(_Slot(Arena(capacity, os.dup(fd))))
+        except OSError:
+            _close(slots)
+            raise
         before, self._slots[rank] = self._slots.get(rank, []), slots
-        for slot in before:
-            slot.arena.close()
+        _close(before)
 
-    def _accept(self, rank: int, number: int, order: protocol.Order) -> None:
+    def _accept(self, peer: _Peer, rank: int, number: int, order: protocol.Order) -> None:
         slot = self._slot(rank, number)
         if order.rank != rank or not 0 < order.file_bytes <= slot.arena.capacity:
             raise ConnectionError("an order that does not fit its slot")
         slot.held = Held(number, order.step, order.attempt, order.file_bytes)
-        self._desk.accept(order, slot.arena.view[: order.file_bytes])
+        self._desk.accept(order, slot.arena.view[: order.file_bytes], peer.number)
+        self._forget_before(order.attempt)
+
+    def _forget_before(self, attempt: int) -> None:
+        """This attempt saves, so it has restored: what dead ranks of earlier ones left is not needed again. (A later
+        attempt may have fewer ranks.)"""
+        for rank in [rank for rank in self._slots if self._has_died(rank)]:
+            held = [slot.held for slot in self._slots[rank] if slot.held is not None]
+            if all(one.attempt < attempt for one in held):
+                _close(self._slots.pop(rank))
 
     def _slot(self, rank: int, number: int) -> _Slot:
         slots = self._slots.get(rank, [])
@@ -230,8 +268,7 @@ class Server:
         """An orderly end: what is held for it is not needed again. (What is being written has its own hold.)"""
         ranks = list(self._slots) if peer.rank is None else [peer.rank]
         for rank in ranks:
-            for slot in self._slots.pop(rank, []):
-                slot.arena.close()
+            _close(self._slots.pop(rank, []))
         self._part_from(peer)
         if not self._slots:
             self._quit_at = self._clock()
@@ -248,7 +285,14 @@ class Server:
             self._quit_at = self._clock() + (self._linger_s if self._slots else 0.0)
 
     def _say(self, peer: _Peer, message: protocol.Answer, descriptors: list[int] | None = None) -> None:
-        peer.channel.send(message, descriptors, _SAY_LIMIT_S)
+        if peer.is_deaf:
+            return
+        try:
+            peer.channel.send(message, descriptors, _SAY_LIMIT_S)
+        except OSError:
+            # It is dead, or does not listen. What it has sent before counts, so it is read to its end.
+            peer.is_deaf = True
+            peer.channel.stop_sending()
 
     def _answer_waiting(self) -> None:
         if not self._desk.is_saved():
@@ -256,15 +300,12 @@ class Server:
         for peer in list(self._peers.values()):
             if (answer := peer.waits_for) is not None:
                 peer.waits_for = None
-                try:
-                    self._say(peer, answer)
-                except OSError:
-                    self._part_from(peer)
+                self._say(peer, answer)
 
     # Called from the desk's threads --------------------------------------------------------------------------
 
-    def _post(self, rank: int, event: Event) -> None:
-        self._news.append((rank, event))
+    def _post(self, number: int, event: Event) -> None:
+        self._news.append((number, event))
         self._wake()
 
     def _wake(self) -> None:
@@ -273,9 +314,12 @@ class Server:
 
     def _tell_news(self) -> None:
         while self._news:
-            rank, event = self._news.popleft()
-            for peer in [peer for peer in self._peers.values() if peer.rank == rank]:
-                try:
+            number, event = self._news.popleft()
+            for peer in self._peers.values():
+                if peer.number == number:
                     self._say(peer, event)
-                except OSError:
-                    self._part_from(peer)
+
+
+def _close(slots: list[_Slot]) -> None:
+    for slot in slots:
+        slot.arena.close()

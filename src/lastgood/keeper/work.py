@@ -1,10 +1,11 @@
 """What is done with an order, by the keeper or, where there is none, by the rank itself: write the part, commit."""
 
 import time
+from contextlib import suppress
 
 from lastgood.core.errors import LastgoodError, RankTimeoutError
 from lastgood.core.units import duration
-from lastgood.keeper.protocol import Cleared, Committed, Event, Order, Written, failed
+from lastgood.keeper.protocol import Cleared, Committed, Event, Order, Written, failed, printable
 from lastgood.store import durable
 from lastgood.store.attempts import Journal, check_fence
 from lastgood.store.committing import commit, note_failure, retain
@@ -30,14 +31,20 @@ def refuse_fenced(job: JobDirectory, order: Order) -> None:
         check_fence(job, order.attempt)
 
 
-def write_part(job: JobDirectory, order: Order, content: memoryview) -> LastgoodError | None:
+def is_committed(job: JobDirectory, order: Order) -> bool:
+    """Raises LastgoodError if that cannot be seen."""
+    writer = writer_of(job, order)
+    with durable.explained("look into", writer.directory, safe="earlier checkpoints are untouched"):
+        return writer.is_committed()
+
+
+def write_part(job: JobDirectory, order: Order, content: memoryview, pacer: Pacer) -> LastgoodError | None:
     """Write a rank's part; what went wrong, after it has been noted and given back."""
     try:
         refuse_fenced(job, order)
-        writer = writer_of(job, order)
         # An order that comes again is from a rank whose keeper was lost, perhaps right after its last deed.
-        if not writer.is_committed():
-            writer.write_laid_out(order.rank, [content], order.entries, order.shared, pacer_of(order))
+        if not is_committed(job, order):
+            writer_of(job, order).write_laid_out(order.rank, [content], order.entries, order.shared, pacer)
     except LastgoodError as error:
         note_failed(job, order, error)
         return error
@@ -63,17 +70,19 @@ def part_never_came(order: Order, ranks: list[int], how: str) -> RankTimeoutErro
 def commit_parts(job: JobDirectory, order: Order) -> Committed:
     """Commit a checkpoint whose parts are all there. Raises LastgoodError."""
     writer = writer_of(job, order)
-    if writer.is_committed():
+    if is_committed(job, order):
         manifest = writer.secure_commit()
         return Committed(order.step, manifest.name, manifest.bytes, manifest.write_s)
     journal = Journal(job, order.attempt)
+    # How long it took must not depend on who sets the clock meanwhile.
+    took_s = max(0.0, time.monotonic() - order.began)
     try:
         manifest, write_s = commit(
             writer,
             journal,
             order.world_size,
             clock=time.time,
-            began=order.began,
+            began=time.time() - took_s,
             metrics=order.metrics,
             config=order.config,
             fingerprint=order.fingerprint,
@@ -87,9 +96,18 @@ def clear(job: JobDirectory, order: Order, retention: Retention) -> Cleared:
     """Delete what need not be kept after a commit. Raises FencedError."""
     journal = Journal(job, order.attempt)
     try:
-        return Cleared(order.step, retain(retention, journal, order.step))
+        return Cleared(order.step, printable(retain(retention, journal, order.step)))
     finally:
         journal.close()
+
+
+def give_back(job: JobDirectory, order: Order) -> None:
+    """Give back what all ranks have written for a checkpoint that will not be. Only for who would commit it."""
+    ranks = {order.rank}
+    with suppress(LastgoodError):
+        ranks |= set(range(order.world_size)) - set(missing_parts(job, order))
+    for rank in ranks:
+        writer_of(job, order).abandon(rank)
 
 
 def note_failed(job: JobDirectory, order: Order, error: LastgoodError) -> None:
@@ -102,7 +120,7 @@ def note_failed(job: JobDirectory, order: Order, error: LastgoodError) -> None:
 
 def work_at_once(job: JobDirectory, order: Order, content: memoryview) -> list[Event]:
     """Do all of an order here and now: what the keeper would have told of it."""
-    error = write_part(job, order, content)
+    error = write_part(job, order, content, FullSpeed(order.writing.threads))
     if error is not None:
         return [failed(order.step, error)]
     if order.rank != 0:

@@ -3,42 +3,36 @@
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-import msgspec
-
-from lastgood.core.errors import StorageError
+from lastgood.core.errors import FencedError, LastgoodError, StorageError
 from lastgood.core.tensorfile import Layout
 from lastgood.core.units import duration
 from lastgood.keeper import protocol, work
 from lastgood.keeper.arena import Arena
-from lastgood.keeper.client import Keeper, NoKeeperError, RefusedError
+from lastgood.keeper.client import ANSWER_LIMIT_S, Keeper, NoKeeperError, RefusedError
 from lastgood.keeper.protocol import Event, Order
-from lastgood.keeper.starting import start_keeper
+from lastgood.runtime.finding import Home, find_keeper, occupy_standard_descriptors
 from lastgood.runtime.slots import Slot, allot
 from lastgood.runtime.snapshot import Array
 from lastgood.store.attempts import check_fence
-from lastgood.store.durable import explained
 from lastgood.store.jobdir import JobDirectory
 
+_START_LIMIT_S = 30.0
 _RETURN_LIMIT_S = 5.0
 """How long a launcher may take to start a new keeper for one that is lost."""
+
+_ANSWER_LIMIT_S = 1.0
+"""How long a save waits for a keeper to answer where there was none."""
+
+_MOST_LOSSES = 3
+"""Keepers that are lost one after the other, without having done anything, have a cause that another one does not
+mend."""
 
 _BEAT_S = 1.0
 
 _BUSY_LOOK_S, _IDLE_LOOK_S = 0.002, 1.0
 """How often the keeper is listened to, while it writes and otherwise: a loop may pass here 100,000 times a second."""
-
-
-class Home(msgspec.Struct, frozen=True):
-    """Where this rank runs, as far as its keeper goes."""
-
-    rank: int
-    local_ranks: int
-    linger_s: float
-    is_launcher_here: bool
-    """Then the keeper is the launcher's, and nobody else starts one."""
-    environment: Mapping[str, str]
 
 
 class Background:
@@ -60,15 +54,20 @@ class Background:
         """What an earlier attempt of this rank left."""
         self._lent: list[int] = []
         """Descriptors of `_left` that are read from now; see `lend`."""
+        self._losses = 0
+        """Keepers that were lost since one has done something."""
+        self._problem: LastgoodError | None = None
+        """To be raised at the next occasion."""
         self._events: list[Event] = []
         self._looked_at = float("-inf")
         self.notes: list[str] = []
         """What a person should know."""
+        occupy_standard_descriptors()
         try:
-            self._connect()
+            self._keeper = find_keeper(job, home, self._take_over, 0.0, may_start=False)
         except NoKeeperError as error:
             self._why_not = str(error)
-            if not home.is_launcher_here and not isinstance(error, RefusedError):
+            if not isinstance(error, RefusedError):
                 # It is ready before anybody waits for it.
                 self._starter = threading.Thread(target=self._start, name="lastgood-start-keeper", daemon=True)
                 self._starter.start()
@@ -85,18 +84,14 @@ class Background:
             self._why_not = ""
         return self._keeper is not None
 
-    def _connect(self) -> None:
-        self._keeper = Keeper(self._job.id, self._home.rank)
-        try:
-            self._left, _ = self._keeper.take()
-        except OSError as error:
-            self._lose()
-            raise NoKeeperError(str(error)) from error
+    def _take_over(self, keeper: Keeper) -> None:
+        self._left, _ = keeper.take()
 
     def _start(self) -> None:
+        limit_s = _RETURN_LIMIT_S if self._home.is_launcher_here else _START_LIMIT_S
         try:
-            start_keeper(self._job, self._home.linger_s, self._home.environment, is_detached=True)
-            self._connect()
+            self._keeper = find_keeper(self._job, self._home, self._take_over, limit_s)
+            self._why_not = ""
         except OSError as error:
             self._why_not = str(error)
 
@@ -106,45 +101,71 @@ class Background:
             self._keeper = None
 
     def _recover(self, error: OSError) -> None:
-        """The keeper is lost: get another one, and give it what the lost one had not finished."""
-        pid = self._keeper.pid if self._keeper is not None else 0
-        self._lose()
-        # A newer attempt that has begun on this node takes our place there.
-        with explained("look for newer attempts in", self._job.attempts):
-            check_fence(self._job, self._attempt)
-        unfinished = [slot.order.step for slot in self._slots if slot.order is not None]
-        self._journal("keeper_lost", pid=pid, error=str(error), unfinished=unfinished)
+        """The keeper is lost: get another one, and give it what the lost one had not finished.
+
+        Raises FencedError if a newer attempt has begun.
+        """
+        lost, self._keeper = self._keeper, None
+        who = "the keeper"
+        if lost is not None:
+            who = f"the keeper (process {lost.pid})"
+            lost.close()
+        self._refuse_fenced()
+        unfinished = self.unfinished()
+        self._journal("keeper_lost", pid=lost.pid if lost else 0, error=str(error), unfinished=unfinished)
+        self._losses += 1
         if self._reconnect(_RETURN_LIMIT_S):
             self.notes.append(
-                f"the keeper (process {pid}) is lost ({error}); a new one has taken its place"
+                f"{who} is lost ({error}); a new one has taken its place"
                 + (f" and writes step {max(unfinished)} again" if unfinished else "")
             )
             return
         self.notes.append(
-            f"the keeper (process {pid}) is lost ({error}), and there is no other ({self._why_not}): "
+            f"{who} is lost ({error}), and there is no other ({self._why_not}): "
             "the loop stands still while a checkpoint is written"
         )
+        if lost is None or lost.may_live():
+            self._renounce(who)
+        else:
+            for slot in sorted(self._slots, key=lambda slot: slot.turn):
+                if slot.order is not None:
+                    self._write_here(slot)
+
+    def _renounce(self, who: str) -> None:
+        """A keeper that cannot be reached may write all the same: nobody else may write to the same files, and what it
+        reads from must not change."""
         for slot in self._slots:
             if slot.order is not None:
-                self._write_here(slot)
+                problem = StorageError(
+                    f"{who} cannot be reached, and may be writing the checkpoint of step {slot.order.step}",
+                    safe="earlier checkpoints are untouched",
+                )
+                self._note(protocol.failed(slot.order.step, problem))
+            slot.arena.close()
+        self._slots = []
 
-    def _reconnect(self, limit_s: float) -> bool:
+    def _refuse_fenced(self) -> None:
+        """A newer attempt that has begun on this node takes our place with the keeper, and we must not take it back."""
+        try:
+            check_fence(self._job, self._attempt)
+        except FencedError:
+            for slot in self._slots:
+                slot.order = None
+            raise
+        except OSError:
+            # Who writes will meet that, too.
+            return
+
+    def _reconnect(self, limit_s: float, answer_s: float = ANSWER_LIMIT_S) -> bool:
         """Get a keeper, and give it all that is unfinished. False if there is none within the limit."""
-        limit = time.monotonic() + limit_s
-        while True:
-            try:
-                if not self._home.is_launcher_here:
-                    start_keeper(self._job, self._home.linger_s, self._home.environment, is_detached=True)
-                self._keeper = Keeper(self._job.id, self._home.rank)
-                self._offer_again(self._keeper)
-            except OSError as error:
-                self._lose()
-                self._why_not = str(error)
-                if isinstance(error, RefusedError) or time.monotonic() > limit:
-                    return False
-                time.sleep(0.1)
-            else:
-                return True
+        if self._losses >= _MOST_LOSSES:
+            self._why_not = f"{self._losses} were lost, one after the other"
+            return False
+        try:
+            self._keeper = find_keeper(self._job, self._home, self._offer_again, limit_s, answer_s)
+        except NoKeeperError as error:
+            self._why_not = str(error)
+        return self._keeper is not None
 
     def _offer_again(self, keeper: Keeper) -> None:
         keeper.offer([slot.arena for slot in self._slots])
@@ -160,7 +181,8 @@ class Background:
             return None
         try:
             fd = self._keeper.lend(step, attempt, rank)
-        except OSError:
+        except OSError as error:
+            self._why_not = f"the keeper (process {self._keeper.pid}) is lost: {error}"
             self._lose()
             return None
         if fd is None:
@@ -190,19 +212,22 @@ class Background:
             for _ in range(allotment.slots):
                 arena = reusable.pop() if reusable else Arena(file_bytes)
                 self._slots.append(Slot(arena))
-            if self._keeper is not None and self._slots:
-                self._keeper.offer([slot.arena for slot in self._slots])
         except OSError as error:
-            self._recover(error)
+            self.notes.append(f"{error}: snapshots in memory at a time: {len(self._slots)}")
         for arena in reusable:
             arena.close()
+        if self._slots:
+            self._tell(lambda keeper: keeper.offer([slot.arena for slot in self._slots]))
         for slot in self._slots:
             slot.arena.touch_in_background()
         return len(self._slots)
 
     def is_free(self) -> bool:
         """True if a snapshot can be taken without waiting for a write."""
-        self._poll(0.0)
+        try:
+            self._poll(0.0)
+        except LastgoodError as problem:
+            self._problem = problem
         return self._free() is not None
 
     def save(self, order: Order, layout: Layout, arrays: list[Array], limit_s: float, beat: Callable[[], None]) -> None:
@@ -222,16 +247,27 @@ class Background:
         slot.fill(layout, arrays)
         self._turns += 1
         slot.turn, slot.order = self._turns, order
-        if self._keeper is None and not self._reconnect(0.0):
-            self._write_here(slot)
+        if self._keeper is None:
+            self._refuse_fenced()
+            # One that is found here is given the order with all that is unfinished.
+            if not self._reconnect(0.0, _ANSWER_LIMIT_S):
+                self._write_here(slot)
         else:
             self._tell(lambda keeper: keeper.save(number, order))
 
     def events(self, wait_s: float = 0.0) -> list[Event]:
-        """What has become of the saves since the last call."""
+        """What has become of the saves since the last call. Raises FencedError."""
+        if self._problem is not None:
+            problem, self._problem = self._problem, None
+            raise problem
         self._poll(wait_s)
         found, self._events = self._events, []
         return found
+
+    def give_up(self, step: int, reason: str) -> None:
+        """The ranks know that the save of that step has failed: nobody need wait for what will not come."""
+        if step in self.unfinished():
+            self._tell(lambda keeper: keeper.give_up(step, self._attempt, reason))
 
     def unfinished(self) -> list[int]:
         """Steps whose fate is not known yet, oldest first."""
@@ -257,11 +293,19 @@ class Background:
             call(self._keeper)
         except OSError as error:
             self._recover(error)
+        except BaseException:
+            # An exception from a signal handler of the program: whether it was sent is not known.
+            self._lose()
+            raise
 
     def _poll(self, wait_s: float) -> None:
         now = time.monotonic()
-        rest_s = _BUSY_LOOK_S if self.unfinished() else _IDLE_LOOK_S
-        if self._keeper is None or (not wait_s and now - self._looked_at < rest_s):
+        is_busy = bool(self.unfinished())
+        if self._keeper is None:
+            if is_busy:
+                self._recover(ConnectionError("the connection was interrupted"))
+            return
+        if not wait_s and now - self._looked_at < (_BUSY_LOOK_S if is_busy else _IDLE_LOOK_S):
             return
         self._looked_at = now
         try:
@@ -279,6 +323,7 @@ class Background:
             isinstance(event, protocol.Written) and self._home.rank != 0
         )
         if is_end:
+            self._losses = 0
             for slot in self._slots:
                 if slot.order is not None and slot.order.step == event.step:
                     slot.order = None
@@ -320,8 +365,9 @@ class Background:
         self._drop_memory()
 
     def disown(self) -> None:
-        """In a child that was forked from us: the connection must end with us, not with it."""
+        """In a child that was forked from us: the connection and the memory must end with us, not with it."""
         self._lose()
+        self._drop_memory()
 
     def _drop_memory(self) -> None:
         for arena in [*self._left, *(slot.arena for slot in self._slots)]:

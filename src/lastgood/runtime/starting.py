@@ -16,8 +16,9 @@ from lastgood.core.schedule import Schedule
 from lastgood.core.writing import Writing
 from lastgood.runtime import adapters
 from lastgood.runtime.agreement import raise_together
-from lastgood.runtime.background import Background, Home
+from lastgood.runtime.background import Background
 from lastgood.runtime.environment import Surroundings, read_surroundings
+from lastgood.runtime.finding import Home
 from lastgood.runtime.host import fingerprint_of
 from lastgood.runtime.loading import Program
 from lastgood.runtime.opening import OpenedJob, choose_path, open_for

@@ -30,19 +30,29 @@ class Pacer:
         self._sleep = sleep
         self._lock = threading.Lock()
         self._free_at = clock()
+        self._entered = threading.local()
 
     def enter(self) -> None:
         """The calling thread begins to write: give it the priority."""
+        self._entered.is_idle = self._is_idle
         set_io_priority(is_idle=self._is_idle)
+
+    def hurry(self) -> None:
+        """From now on there is no limit, and no thread writes idly. (One that is waiting waits for its turn.)"""
+        self._is_idle = False
+        self._bytes_per_s = None
 
     def take(self, size: int) -> None:
         """Wait until `size` bytes may be written."""
-        if self._bytes_per_s is None:
+        if not self._is_idle and getattr(self._entered, "is_idle", False):
+            self.enter()
+        bytes_per_s = self._bytes_per_s
+        if bytes_per_s is None:
             return
         with self._lock:
             now = self._clock()
             begin = max(now, self._free_at)
-            self._free_at = begin + size / self._bytes_per_s
+            self._free_at = begin + size / bytes_per_s
         if begin > now:
             self._sleep(begin - now)
 
