@@ -44,3 +44,9 @@ def test_nested_beyond_reason_is_passed_over():
     assert decode_lines(b'{"kind":"x","at":1,"data":{"a":' + b"[" * 100_000 + b"\n" + encode(Event("x", 1.0))) == [
         Event("x", 1.0)
     ]
+
+
+def test_names_that_are_no_text_are_written_as_escapes():
+    written = Event("save_failed", 1.0, {"error": "/jobs/\udcff/x", "command": ["a", "\udc80"], "step": 3})
+    (found,) = decode_lines(encode(written))
+    assert found.data == {"error": "/jobs/\\udcff/x", "command": ["a", "\\udc80"], "step": 3}

@@ -38,7 +38,19 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def encode(event: Event) -> bytes:
-    return msgspec.json.encode(event) + b"\n"
+    try:
+        return msgspec.json.encode(event) + b"\n"
+    except UnicodeEncodeError:
+        # Names of files can have bytes that are no text.
+        return msgspec.json.encode(msgspec.structs.replace(event, data=_printable(event.data))) + b"\n"
+
+
+def _printable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
+    if isinstance(value, list):
+        return [_printable(one) for one in value]
+    return {name: _printable(one) for name, one in value.items()} if isinstance(value, dict) else value
 
 
 def decode_lines(data: bytes) -> list[Event]:

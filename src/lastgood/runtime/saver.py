@@ -286,7 +286,11 @@ class Saver:
         if failed > self._told_failed:
             self._told_failed = failed
             step = self._step_of(failed)
-            results.append(self._fail(step, self._errors.pop(step, failed_elsewhere([]))))
+            error = self._errors.pop(step, failed_elsewhere([]))
+            if self._background is not None and self._ranks.rank == 0:
+                # It may wait for a part that will not come.
+                self._background.give_up(step, error.what)
+            results.append(self._fail(step, error))
         return results
 
     def _step_of(self, number: int) -> int:
