@@ -74,24 +74,22 @@ def test_a_script_sees_the_same(launcher: Launcher, observer: Path) -> None:
     assert cold.out[-2:] == ["a thread's end is waited for", "at exit"]
 
 
+def under_another_name(directory: Path) -> Path:
+    """This interpreter with all that is installed for it."""
+    (directory / "bin").mkdir(parents=True)
+    (directory / "bin" / "py").symlink_to(sys.executable)
+    if sys.prefix != sys.base_prefix:
+        for name in ("pyvenv.cfg", "lib"):
+            (directory / name).symlink_to(Path(sys.prefix, name))
+    return directory / "bin" / "py"
+
+
 def test_a_script_in_another_directory_with_options_of_the_interpreter_and_of_the_shell_sees_the_same(
     launcher: Launcher, observer: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "py").symlink_to(sys.executable)
+    python = under_another_name(tmp_path / "other")
     (tmp_path / "link.py").symlink_to(observer)
-    words = [
-        "env",
-        "HERE=1",
-        "LANG=C",
-        tmp_path / "bin" / "py",
-        "-u",
-        "-X",
-        "utf8",
-        "-W",
-        "error::BytesWarning",
-        "link.py",
-    ]
+    words = ["env", "HERE=1", "LANG=C", python, "-u", "-X", "utf8", "-W", "error::BytesWarning", "link.py"]
     launcher.environment |= {"PYTHONHASHSEED": "7", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": ""}
     launcher.environment["PYTHONPATH"] = os.pathsep.join(filter(None, ("relative", os.environ.get("PYTHONPATH"))))
 
