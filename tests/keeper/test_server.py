@@ -9,7 +9,6 @@ import pytest
 
 from keeper.conftest import StartKeeper
 from keeper.ranks import Rank, until
-from lastgood.keeper.protocol import Committed, Written
 from lastgood.store.catalogue import list_checkpoints
 from lastgood.store.jobdir import JobDirectory
 from lastgood.store.reader import open_checkpoint

@@ -21,13 +21,14 @@ class Pacer:
         self,
         writing: Writing,
         clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], object] | None = None,
     ) -> None:
         self.threads = writing.threads
         self._is_idle = writing.priority == "idle"
         self._bytes_per_s = writing.bytes_per_s
         self._clock = clock
-        self._sleep = sleep
+        self._hurried = threading.Event()
+        self._sleep = sleep or self._hurried.wait
         self._lock = threading.Lock()
         self._free_at = clock()
         self._entered = threading.local()
@@ -38,9 +39,10 @@ class Pacer:
         set_io_priority(is_idle=self._is_idle)
 
     def hurry(self) -> None:
-        """From now on there is no limit, and no thread writes idly. (One that is waiting waits for its turn.)"""
+        """From now on there is no limit, and no thread writes idly."""
         self._is_idle = False
         self._bytes_per_s = None
+        self._hurried.set()
 
     def take(self, size: int) -> None:
         """Wait until `size` bytes may be written."""
