@@ -36,6 +36,7 @@ class ListedCheckpoint(_Answer):
     is_pinned: Annotated[bool, _says("never deleted by retention")]
     pin_reason: Annotated[str, _says("why it is pinned; empty if it is not")]
     is_set_aside: Annotated[bool, _says("a later attempt meant a new start (--fresh)")]
+    stage: Annotated[str, _says("on this node only, in this stage; empty if it is in the job's own directory")]
     created: Annotated[float | None, _says("when it was committed; null without a readable manifest")]
     age_s: Annotated[float | None, _says("seconds since then, by this machine's clock")]
     bytes: Annotated[int | None, _says("size of all its parts")]
@@ -167,6 +168,12 @@ class StatusLastGood(_Answer):
     bytes: Annotated[int | None, _says("size, if known")]
 
 
+class StatusStaged(_Answer):
+    name: Name
+    step: Step
+    stage: Annotated[str, _says("the stage on this node that it is on")]
+
+
 class StatusAnswer(_Answer):
     job: JobPath
     id: Annotated[str, _says("the job's id")]
@@ -186,6 +193,7 @@ class StatusAnswer(_Answer):
     host: Annotated[str, _says("machine where it runs; empty if it does not")]
     live: Annotated[StatusLive | None, _says("from the heartbeats, on the machine where it runs")]
     last_good: Annotated[StatusLastGood | None, _says("what the next attempt would resume from")]
+    staged: Annotated[list[StatusStaged], _says("newer than all in the job's own directory: on this node only")]
     attempts: Annotated[list[StatusAttempt], _says("oldest first")]
     lost_steps: Annotated[int, _says("by all attempts, as far as is known")]
     lost_s: Annotated[float, _says("by all attempts, as far as is known")]

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 from lastgood.cli import arguments
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lastgood.cli.answers import ListedCheckpoint
+    from lastgood.store.jobdir import JobDirectory
     from lastgood.store.survey import Surveyed
 
 
@@ -18,8 +21,9 @@ example:
   lastgood ls runs/exp1
 
 "good" means: committed, its manifest passes its checks, and it never failed to restore.
-Whether every byte behind it is whole, `lastgood verify` tells. Directories that lastgood
-did not make are not listed.
+Whether every byte behind it is whole, `lastgood verify` tells. Checkpoints that are staged
+on this node and not in the job's own directory are listed, too. Directories that lastgood
+did not make are not.
 """
 
 
@@ -27,13 +31,17 @@ def execute(parsed: argparse.Namespace) -> int:
     from lastgood.cli import output
     from lastgood.cli.answers import LsAnswer
     from lastgood.cli.jobs import open_named
-    from lastgood.store.survey import last_good, survey
+    from lastgood.store.survey import State, last_good, survey
 
     job = open_named(parsed.job)
-    surveyed = survey(job)
-    newest = last_good(surveyed)
+    found = [(s, "") for s in survey(job)]
+    here = {s.name for s, _ in found if s.state is State.GOOD}
+    found += [(s, stage) for s, stage in _staged(job) if s.name not in here]
+    found.sort(key=lambda one: one[0].listed.age_key, reverse=True)
+    newest = last_good([s for s, _ in found])
     now = time.time()
-    answer = LsAnswer(output.plain(str(job.path)), job.id, [_describe(s, s is newest, now) for s in surveyed])
+    listed = [_describe(s, stage, s is newest, now) for s, stage in found]
+    answer = LsAnswer(output.plain(str(job.path)), job.id, listed)
     if parsed.json:
         output.put_json(answer)
     elif answer.checkpoints:
@@ -43,7 +51,23 @@ def execute(parsed: argparse.Namespace) -> int:
     return 0
 
 
-def _describe(surveyed: "Surveyed", is_last_good: bool, now: float) -> "ListedCheckpoint":
+def _staged(job: "JobDirectory") -> "Iterator[tuple[Surveyed, str]]":
+    """What is committed on stages of this node, and where. One that cannot be read is passed over."""
+    from contextlib import suppress
+
+    from lastgood.core.errors import LastgoodError
+    from lastgood.store.staging import find_stages
+    from lastgood.store.survey import State, survey
+
+    for stage in find_stages(job):
+        with suppress(OSError, LastgoodError):
+            for one in survey(stage.staged):
+                if one.state is not State.INCOMPLETE:
+                    yield one, str(stage.path)
+
+
+def _describe(surveyed: "Surveyed", stage: str, is_last_good: bool, now: float) -> "ListedCheckpoint":
+    from lastgood.cli import output
     from lastgood.cli.answers import ListedCheckpoint
 
     listed, manifest = surveyed.listed, surveyed.manifest
@@ -57,6 +81,7 @@ def _describe(surveyed: "Surveyed", is_last_good: bool, now: float) -> "ListedCh
         is_pinned=bool(listed.pinned),
         pin_reason=listed.pinned,
         is_set_aside=listed.is_set_aside,
+        stage=output.plain(stage),
         created=manifest.created if manifest else None,
         age_s=now - manifest.created if manifest else None,
         bytes=manifest.bytes if manifest else None,
@@ -86,6 +111,8 @@ def _state(c: "ListedCheckpoint") -> str:
     words = [f"{c.state}: {c.problem}" if c.problem else "last good" if c.is_last_good else c.state]
     if c.is_pinned:
         words.append(f"pinned: {c.pin_reason}")
+    if c.stage:
+        words.append(f"on this node only, in {c.stage}")
     if c.is_set_aside:
         words.append("set aside by a later --fresh start")
     lines = "; ".join(words)

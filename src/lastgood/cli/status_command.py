@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from lastgood.cli import arguments
 
 if TYPE_CHECKING:
-    from lastgood.cli.answers import StatusAnswer, StatusAttempt
+    from lastgood.cli.answers import StatusAnswer, StatusAttempt, StatusStaged
     from lastgood.launch.standing import Standing
+    from lastgood.store.jobdir import JobDirectory
 
 EXIT_GIVEN_UP = 1
 EXIT_UNFINISHED = 75
@@ -34,8 +35,9 @@ def execute(parsed: argparse.Namespace) -> int:
     from lastgood.cli.jobs import open_named
     from lastgood.launch.standing import State, standing_of
 
-    standing = standing_of(open_named(parsed.job))
-    answer = _answer(standing, time.time())
+    job = open_named(parsed.job)
+    standing = standing_of(job)
+    answer = _answer(standing, _staged(job), time.time())
     if parsed.json:
         output.put_json(answer)
     else:
@@ -45,7 +47,23 @@ def execute(parsed: argparse.Namespace) -> int:
     return EXIT_GIVEN_UP if standing.state is State.GIVEN_UP else EXIT_UNFINISHED
 
 
-def _answer(standing: "Standing", now: float) -> "StatusAnswer":
+def _staged(job: "JobDirectory") -> "list[StatusStaged]":
+    """What is on this node only, newest first. A stage that cannot be read is passed over."""
+    from contextlib import suppress
+
+    from lastgood.cli import output
+    from lastgood.cli.answers import StatusStaged
+    from lastgood.core.errors import LastgoodError
+    from lastgood.store.staging import find_stages
+
+    found = []
+    for stage in find_stages(job):
+        with suppress(OSError, LastgoodError):
+            found += [StatusStaged(c.name, c.step, output.plain(str(stage.path))) for c in stage.pending()]
+    return found
+
+
+def _answer(standing: "Standing", staged: "list[StatusStaged]", now: float) -> "StatusAnswer":
     from lastgood.cli import output
     from lastgood.cli.answers import StatusAnswer, StatusAttempt, StatusLastGood, StatusLive
 
@@ -61,6 +79,7 @@ def _answer(standing: "Standing", now: float) -> "StatusAnswer":
         last_good=StatusLastGood(good.name, good.step, good.at, max(now - good.at, 0.0), good.size_bytes)
         if good
         else None,
+        staged=staged,
         attempts=[
             StatusAttempt(
                 attempt=a.number,
@@ -93,6 +112,7 @@ def _text(answer: "StatusAnswer", *, is_all: bool) -> str:
     facts = [("job", f"{answer.job} (id {answer.id})"), ("state", f"{answer.state}: {answer.why}")]
     facts += _live_facts(answer)
     facts.append(("last good", _last_good(answer)))
+    facts += [("staged", f"step {s.step} is on this node only, in {s.stage}") for s in answer.staged]
     if answer.attempts:
         facts.append(("lost", _lost_in_all(answer)))
     if answer.standby:

@@ -1,16 +1,15 @@
-"""A program that saves with this library: its checkpoints are in the job's own directory."""
+"""A program that saves with this library: its checkpoints are in the job's own directory, or staged on this node."""
 
 import time
-from collections.abc import Iterator
 
 from lastgood.core.errors import LastgoodError
 from lastgood.core.layout import Env
 from lastgood.core.units import byte_size, duration
 from lastgood.launch.ports import LastGood, Prepared
 from lastgood.store.attempts import Journal, read_events
-from lastgood.store.catalogue import Listed, list_checkpoints
 from lastgood.store.jobdir import JobDirectory
 from lastgood.store.reader import open_checkpoint
+from lastgood.store.staging import find_stages, list_copies
 
 
 class LibraryProgram:
@@ -21,9 +20,12 @@ class LibraryProgram:
 
     def last_good(self) -> LastGood | None:
         """The newest checkpoint whose manifest can be trusted. The content is checked when it is restored."""
-        for listed in _candidates(self._job):
+        for copy in list_copies(self._job, find_stages(self._job)):
+            listed = copy.listed
+            if not listed.is_committed or listed.rejected or listed.is_set_aside:
+                continue
             try:
-                manifest = open_checkpoint(self._job, listed.name).manifest
+                manifest = open_checkpoint(copy.job, listed.name).manifest
             except LastgoodError:
                 continue
             return LastGood(listed.name, listed.step, manifest.created, listed.age_key, manifest.bytes)
@@ -47,10 +49,6 @@ class LibraryProgram:
         if self.last_good() is not None:
             return True
         return any(event.kind in ("started", "committed") for event in read_events(self._job, attempt))
-
-
-def _candidates(job: JobDirectory) -> Iterator[Listed]:
-    return (c for c in list_checkpoints(job) if c.is_committed and not c.rejected and not c.is_set_aside)
 
 
 def describe(good: LastGood) -> str:
