@@ -17,7 +17,13 @@ import pytest
 from docs.transcripts import matches, normalised
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ["tutorial/first-job.md", "how-to/wrap-a-command.md", "how-to/look-after-checkpoints.md", "how-to/pytorch.md"]
+PAGES = [
+    "tutorial/first-job.md",
+    "how-to/wrap-a-command.md",
+    "how-to/look-after-checkpoints.md",
+    "how-to/pytorch.md",
+    "how-to/standby.md",
+]
 
 _FENCE = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
