@@ -90,14 +90,16 @@ class TorchRanks:
         half = len(values)
         return [both[i] == ~both[half + i] for i in range(half)]
 
-    def tell(self, text: str | None) -> str:
-        data = (text or "").encode() if self.rank == 0 else b""
+    def tell(self, text: str | None, source: int = 0) -> str:
+        data = (text or "").encode() if self.rank == source else b""
         size = self._meet(_TELL, [len(data)])[0]
-        buffer = torch.zeros(max(1, size), dtype=torch.uint8)
-        if data:
-            buffer[:] = torch.frombuffer(bytearray(data), dtype=torch.uint8)
-        self._guarded(lambda: dist.broadcast(buffer, src=0, group=self._group))
-        return bytes(buffer[:size].tolist()).decode()
+        buffer = bytearray(data.ljust(max(1, size)))
+        self.broadcast(memoryview(buffer), source)
+        return buffer[:size].decode()
+
+    def broadcast(self, data: memoryview, source: int) -> None:
+        tensor = torch.frombuffer(data, dtype=torch.uint8)
+        self._guarded(lambda: dist.broadcast(tensor, src=source, group=self._group))
 
     def close(self) -> None:
         groups, self._group, self._diagnosis = (self._group, self._diagnosis), None, None

@@ -70,11 +70,15 @@ class Ranks(Protocol):
     def equal(self, values: list[int]) -> list[bool]:
         """For each element whether it is the same on all ranks. Every rank must call, with equal lengths."""
 
+    def tell(self, text: str | None, source: int = 0) -> str:
+        """The text of rank `source`, on every rank. Every rank must call; only the argument of that rank counts."""
+
+    def broadcast(self, data: memoryview, source: int) -> None:
+        """Put the bytes of rank `source` into `data`, which is writable, on every rank. Every rank must call, with the
+        same length and more than nothing."""
+
     def close(self) -> None:
         """Let go of what agreement needs. Nothing may be called after; calling it twice is fine."""
-
-    def tell(self, text: str | None) -> str:
-        """Rank 0's text, on every rank. Every rank must call; only rank 0's argument counts."""
 
 
 class OneRank:
@@ -89,8 +93,11 @@ class OneRank:
     def equal(self, values: list[int]) -> list[bool]:
         return [True] * len(values)
 
-    def tell(self, text: str | None) -> str:
+    def tell(self, text: str | None, source: int = 0) -> str:
         return text or ""
+
+    def broadcast(self, data: memoryview, source: int) -> None:
+        return
 
     def close(self) -> None:
         pass

@@ -26,7 +26,8 @@ from lastgood.runtime import adapters
 from lastgood.runtime.agreement import from_rank_0, named, of_each_rank, raise_together
 from lastgood.runtime.offer import Offer, Restored, Target
 from lastgood.runtime.ports import Framework, Ranks
-from lastgood.runtime.supply import EachReads
+from lastgood.runtime.sharing import OneReads
+from lastgood.runtime.supply import EachReads, ElsewhereError, Read
 from lastgood.store import durable
 from lastgood.store.attempts import Journal, attempt_numbers, read_events
 from lastgood.store.catalogue import newest_fresh_attempt, set_mark
@@ -34,7 +35,7 @@ from lastgood.store.jobdir import JobDirectory
 from lastgood.store.reader import open_checkpoint
 from lastgood.store.staging import Stage, list_copies
 
-_UNREADABLE, _DAMAGED, _REFUSED = 1, 2, 3
+_UNREADABLE, _DAMAGED, _REFUSED, _ELSEWHERE = 1, 2, 3, 4
 
 MemoryLender = Callable[[int, int, int], tuple[int, Callable[[], None]] | None]
 """(step, attempt, rank) -> a descriptor of memory that holds that rank's file, and what to call when it is not read
@@ -60,9 +61,11 @@ class Resumer:
         frameworks: list[Framework],
         lender: MemoryLender | None = None,
         stages: Sequence[Stage] = (),
+        read: Read = "each",
     ) -> None:
-        """`stages`: where rank 0 looks beside the job's own directory."""
+        """`stages`: where rank 0 looks beside the job's own directory. `read`: how what ranks share is read."""
         self._stages = stages
+        self._read = read
         self._lender = lender
         self._job = job
         self._attempt = attempt
@@ -186,12 +189,14 @@ class Resumer:
         except OSError as error:
             # Storage that fails to answer says nothing about the content: no lasting mark for that.
             problem, code = f"{candidate.name} cannot be read: {error.strerror or error}", _UNREADABLE
+        except ElsewhereError:
+            code = _ELSEWHERE
         codes = of_each_rank(self._ranks, code)
         if not any(codes):
             return ""
         if _REFUSED in codes:
             raise_together(self._ranks, refusal, safe="no checkpoint was changed")
-        problem = problem or f"{named(codes)} cannot use it"
+        problem = problem or f"{named([code % _ELSEWHERE for code in codes])} cannot use it"
         if _DAMAGED in codes and self._ranks.rank == 0:
             self._remember(candidate, problem)
         return problem
@@ -211,7 +216,9 @@ class Resumer:
             checkpoint.borrow_from(lambda rank: lender(step, attempt, rank))
         is_other = checkpoint.manifest.world_size != self._ranks.world_size
         rank = 0 if is_other else self._ranks.rank
-        return Offer(checkpoint, EachReads(checkpoint, rank), rank, is_other_world_size=is_other)
+        is_shared = self._read == "broadcast" and self._ranks.world_size > 1
+        supply = OneReads(checkpoint, rank, self._ranks) if is_shared else EachReads(checkpoint, rank)
+        return Offer(checkpoint, supply, rank, is_other_world_size=is_other)
 
     def _frameworks_for(self, manifest: Manifest) -> dict[str, Framework]:
         """Those of this process, and those that wrote the checkpoint and are not imported here yet."""

@@ -20,6 +20,7 @@ from lastgood.runtime.saver import OnSaveError
 from lastgood.runtime.session import Session
 from lastgood.runtime.starting import Starting, Wishes
 from lastgood.runtime.state import DATA, PROGRESS, RANDOM, VALUES
+from lastgood.runtime.supply import Read
 
 
 class Run:
@@ -52,6 +53,8 @@ class Run:
         on_save_error: "warn" carries on loudly until no checkpoint is younger than `unprotected_limit`;
             "stop" stops at once.
         rank_limit: how long to wait for other ranks before giving up with their names.
+        read: with several ranks, "each" reads what it needs itself; with "broadcast" what all ranks have in common
+            is read once and passed on, which is faster where storage is slower than the network.
         allow_world_size_change: resume with another number of ranks although what belongs to single ranks
             (such as their random state) cannot be taken over.
         background: hand the state over to a process beside the job (the keeper), which writes it while the loop
@@ -80,6 +83,7 @@ class Run:
         on_save_error: OnSaveError = "warn",
         unprotected_limit: str = "2h",
         rank_limit: str = "30min",
+        read: Read = "each",
         allow_world_size_change: bool = False,
         background: bool = True,
         writing: Writing | None = None,
@@ -98,6 +102,8 @@ class Run:
         atexit.register(self.close)
         if on_save_error not in ("warn", "stop"):
             raise UsageError(f"on_save_error={on_save_error!r}: 'warn' or 'stop'")
+        if read not in ("each", "broadcast"):
+            raise UsageError(f"read={read!r}: 'each' or 'broadcast'")
         wishes = Wishes(
             job=job,
             every=parse_every(every),
@@ -108,6 +114,7 @@ class Run:
             on_save_error=on_save_error,
             unprotected_limit_s=parse_duration(unprotected_limit),
             rank_limit_s=parse_duration(rank_limit),
+            read=read,
             allow_world_size_change=allow_world_size_change,
             fresh=fresh,
             background=background,

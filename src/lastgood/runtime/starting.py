@@ -28,6 +28,7 @@ from lastgood.runtime.saver import OnSaveError, Saver
 from lastgood.runtime.saver import Settings as SaveSettings
 from lastgood.runtime.session import Facts, Session
 from lastgood.runtime.state import make_entries
+from lastgood.runtime.supply import Read
 from lastgood.runtime.values_log import ValuesLog
 from lastgood.store.attempts import Journal
 from lastgood.store.record import Records, state_directory
@@ -45,6 +46,7 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
     on_save_error: OnSaveError
     unprotected_limit_s: float
     rank_limit_s: float
+    read: Read
     allow_world_size_change: bool
     fresh: bool
     background: bool
@@ -108,7 +110,7 @@ class Starting:
             internal,
         )
         lender = self._background.lend if self._background is not None else None
-        self._resumer = Resumer(opened.job, opened.attempt, ranks, frameworks, lender)
+        self._resumer = Resumer(opened.job, opened.attempt, ranks, frameworks, lender, read=wishes.read)
         self._notes: list[str] = []
         self._found: Found
 

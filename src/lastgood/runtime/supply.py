@@ -1,16 +1,24 @@
 """Where the arrays of a rank come from when it resumes."""
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Literal, Protocol
 
 from lastgood.core.errors import DamagedError
 from lastgood.core.tensorfile import ArraySpec
 from lastgood.store.places import Places
 from lastgood.store.reader import Checkpoint
 
+Read = Literal["each", "broadcast"]
+"""How what all ranks have in common is read: by each of them, or by one that passes it on."""
+
+
+class ElsewhereError(Exception):
+    """Another rank has failed, and will say so when the ranks say how they fared."""
+
 
 class Supply(Protocol):
-    """The arrays of one rank of a checkpoint. Raises DamagedError and OSError as `Checkpoint` does."""
+    """The arrays of one rank of a checkpoint. Raises DamagedError and OSError as `Checkpoint` does, and ElsewhereError
+    where ranks depend on each other."""
 
     def find(self, names: Iterable[str]) -> dict[str, ArraySpec]:
         """What arrays these are. Reads no array."""
