@@ -27,14 +27,17 @@ lint: $(VENV)/.test  ## style, types, layers, generated pages
 test: $(VENV)/.test lint  ## everything, as CI runs it: minutes
 	$(PYTEST) -n 2
 
-bench: $(VENV)/.test  ## measure against peers and the machine; prints tables
-	$(BIN)/python bench/startup.py
+bench: $(VENV)-bench/.peers  ## measure against peers and the machine; prints tables; hours
+	$(VENV)-bench/bin/python bench/save.py
+	$(VENV)-bench/bin/python bench/recover.py
+	$(VENV)-bench/bin/python bench/manifest.py
+	$(VENV)-bench/bin/python bench/startup.py
 
 reference: $(VENV)/.test  ## write docs/reference/ from the code
 	$(BIN)/python scripts/gen_reference.py
 
 clean:  ## remove what was built here
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis bench/results
+	rm -rf $(VENV) $(VENV)-bench build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis bench/results
 
 $(VENV)/.venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "lastgood needs Python 3.11 or newer; set PYTHON=..."; exit 1; }
@@ -49,3 +52,11 @@ $(VENV)/.demo: $(VENV)/.venv pyproject.toml
 $(VENV)/.test: $(VENV)/.venv pyproject.toml
 	$(PIP) install -e . --group test --group lint
 	@touch $@ $(VENV)/.demo
+
+# The libraries that the benchmarks compare with, in an environment of their own.
+$(VENV)-bench/.peers: pyproject.toml bench/requirements-peers.txt
+	$(PYTHON) -m venv $(VENV)-bench
+	$(VENV)-bench/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(VENV)-bench/bin/python -m pip install --quiet -e . -r bench/requirements-peers.txt
+	$(VENV)-bench/bin/python -m pip install --quiet --no-deps dlrover==0.6.1
+	@touch $@

@@ -34,6 +34,14 @@ def shown(values: Sequence[float], digits: int = 2, unit: str = "") -> str:
     return f"{median(values):.{digits}f}{unit} ({low:.{digits}f}-{high:.{digits}f})"
 
 
+def size(count: int) -> str:
+    """
+    >>> size(1610612736), size(32768000)
+    ('1.6 GB', '33 MB')
+    """
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
+
+
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
