@@ -18,6 +18,8 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NamedTuple, Protocol
 
+import msgspec
+
 from lastgood.core.errors import DamagedError, UnstorableError
 
 Json = Any
@@ -28,7 +30,7 @@ MAX_DEPTH = 100
 _INT64 = range(-(2**63), 2**63)
 
 
-class ArrayLeaf(NamedTuple):
+class ArrayLeaf(msgspec.Struct, frozen=True):
     """One array of the state: what it is, and where its bytes are now.
 
     `data` is the framework's own object (a view of the live state, not a copy); `kind` says whose.
@@ -42,6 +44,8 @@ class ArrayLeaf(NamedTuple):
     tag: dict[str, Json]
     identity: Hashable
     """Equal for two leaves that share their memory: such arrays are stored once."""
+    address: int = 0
+    """Where its bytes lie in the host's memory, in C order and without holes; 0 if they do not."""
 
 
 class Codec(Protocol):
@@ -84,6 +88,8 @@ def flatten(tree: object, codecs: Iterable[Codec] = (), at: str = "") -> Flat:
 class _Flattener:
     def __init__(self, codecs: tuple[Codec, ...]) -> None:
         self.codecs = codecs
+        self.codecs_of: dict[type, tuple[Codec, ...]] = {}
+        """For types that were arrays of a framework: that one, to be asked alone."""
         self.arrays: dict[str, ArrayLeaf] = {}
         self.names: dict[Hashable, str] = {}
 
@@ -105,21 +111,24 @@ class _Flattener:
         return self.encode_foreign(value, at)
 
     def encode_foreign(self, value: object, at: str) -> Json:
-        for codec in self.codecs:
+        kind = type(value)
+        for codec in self.codecs_of.get(kind, self.codecs):
             try:
                 leaf = codec.to_leaf(value)
                 if leaf is not None:
+                    self.codecs_of[kind] = (codec,)
                     return self.add(leaf, at)
                 tagged = codec.to_json(value)
             except ValueError as error:
                 raise _unstorable(at, str(error)) from error
             if tagged is not None:
                 return {"$" + tagged[0]: tagged[1]}
-        raise _unstorable(at, f"a value of type {type(value).__qualname__}")
+        raise _unstorable(at, f"a value of type {kind.__qualname__}")
 
     def add(self, leaf: ArrayLeaf, at: str) -> Json:
         # The tag is part of the identity: one memory seen as two types is two arrays.
-        identity = (leaf.identity, leaf.kind, leaf.dtype, leaf.shape, repr(sorted(leaf.tag.items())))
+        tag = repr(sorted(leaf.tag.items())) if leaf.tag else ""
+        identity = (leaf.identity, leaf.kind, leaf.dtype, leaf.shape, tag)
         name = self.names.get(identity)
         if name is None:
             name, number = at or "value", 1
@@ -131,21 +140,27 @@ class _Flattener:
         return {"$array": name, "kind": leaf.kind, **leaf.tag}
 
     def items(self, values: Iterable[object], at: str, depth: int) -> list[Json]:
-        return [self.encode(value, _join(at, index), depth) for index, value in enumerate(values)]
-
-    def pairs(self, mapping: dict[Any, Any], at: str, depth: int) -> list[Json]:
         return [
-            [
-                self.encode(key, f"{_join(at, key)} (the key)", depth),
-                self.encode(value, _join(at, key), depth),
-            ]
-            for key, value in mapping.items()
+            # Lists of numbers are long.
+            value if type(value) is int and value in _INT64 else self.encode(value, _join(at, index), depth)
+            for index, value in enumerate(values)
         ]
 
+    def pairs(self, mapping: dict[Any, Any], at: str, depth: int) -> list[Json]:
+        found = []
+        for key, value in mapping.items():
+            place = _join(at, key)
+            is_plain = type(key) is str and key.isascii()
+            found.append(
+                [key if is_plain else self.encode(key, f"{place} (the key)", depth), self.encode(value, place, depth)]
+            )
+        return found
+
     def mapping(self, value: dict[Any, Any], at: str, depth: int) -> Json:
-        if all(type(key) is str and not key.startswith("$") and _is_unicode(key) for key in value):
-            return {key: self.encode(item, _join(at, key), depth) for key, item in value.items()}
-        return {"$dict": self.pairs(value, at, depth)}
+        for key in value:
+            if type(key) is not str or key.startswith("$") or not _is_unicode(key):
+                return {"$dict": self.pairs(value, at, depth)}
+        return {key: self.encode(item, _join(at, key), depth) for key, item in value.items()}
 
     def members(self, value: Iterable[object], at: str, depth: int) -> list[Json]:
         # Sets have no order of their own; a fixed one makes equal states equal byte for byte.
@@ -283,7 +298,7 @@ def _is_unicode(text: str) -> bool:
 
 
 def _join(at: str, key: object) -> str:
-    text = str(key) if isinstance(key, str | int) else repr(key)
+    text = key if type(key) is str else str(key) if isinstance(key, str | int) else repr(key)
     if len(text) > 200 or not _is_unicode(text):
         text = ascii(text)[:200]
     return f"{at}.{text}" if at else text

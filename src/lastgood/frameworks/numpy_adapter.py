@@ -22,14 +22,16 @@ class NumpyFramework:
             return None
         if type(value) is not np.ndarray:
             raise ValueError(f"a {type(value).__qualname__} (a subclass of ndarray)")
-        identity = (value.__array_interface__["data"][0], value.strides)
+        begin: int = value.__array_interface__["data"][0]
+        identity = (begin, value.strides)
+        address = begin if value.nbytes and value.flags.c_contiguous else 0
         dtype = FROM_NUMPY.get(value.dtype.str)
         if dtype is not None:
-            return ArrayLeaf("numpy", dtype, value.shape, value, {}, identity)
+            return ArrayLeaf("numpy", dtype, value.shape, value, {}, identity, address)
         if value.dtype.kind not in _AS_BYTES and value.dtype.kind not in "iuf":
             raise ValueError(f"an array of dtype {value.dtype}")
         tag = {"dtype": value.dtype.str, "shape": list(value.shape)}
-        return ArrayLeaf("numpy", "U8", (value.nbytes,), value, tag, identity)
+        return ArrayLeaf("numpy", "U8", (value.nbytes,), value, tag, identity, address)
 
     def to_json(self, value: object) -> tuple[str, Json] | None:
         if isinstance(value, np.generic):

@@ -92,7 +92,7 @@ class TorchFramework:
         raise KeyError(tag)
 
     def buffer(self, leaf: ArrayLeaf) -> memoryview:
-        return _bytes_of(leaf.data.to("cpu").contiguous())
+        return _bytes_of(leaf.data.detach().to("cpu").contiguous())
 
     def from_buffer(self, spec: ArraySpec, tag: dict[str, Json], data: memoryview) -> object:
         dtype = _TO_TORCH.get(spec.dtype)
@@ -247,16 +247,7 @@ class Generator:
 
 def _address_of(tensor: torch.Tensor) -> int:
     """Where a tensor's bytes lie in the host's memory, one after another; 0 if they do not."""
-    if (
-        tensor.is_cpu
-        and tensor.layout is torch.strided
-        and not tensor.is_nested
-        and tensor.is_contiguous()
-        and not tensor.is_conj()
-        and not tensor.is_neg()
-    ):
-        return int(tensor.data_ptr())
-    return 0
+    return int(tensor.data_ptr()) if _holds_its_bytes(tensor) else 0
 
 
 def _shares_elements(tensor: torch.Tensor) -> bool:
@@ -288,9 +279,9 @@ def _holds_its_bytes(tensor: torch.Tensor) -> bool:
     """True if what lies in the host's memory are the tensor's elements one after another."""
     return (
         type(tensor) in _PLAIN
-        and not tensor.is_nested
-        and tensor.device.type == "cpu"
+        and tensor.is_cpu
         and tensor.layout is torch.strided
+        and not tensor.is_nested
         and tensor.is_contiguous()
         and not (tensor.is_conj() or tensor.is_neg() or tensor.is_quantized)
     )

@@ -43,7 +43,7 @@ class Foreground:
         writer = CheckpointWriter(self._job, step, self._attempt)
         try:
             if error is None:
-                writer.write_part(rank, mine, entries, shared)
+                writer.write_part(rank, [(array.spec, array.data) for array in mine], entries, shared)
         except LastgoodError as problem:
             error = problem
         failing = of_each_rank(self._ranks, int(error is not None))
