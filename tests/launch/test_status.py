@@ -88,6 +88,33 @@ def test_a_running_job_tells_its_step_from_the_heartbeats(launcher: Launcher, lo
     assert launcher.end_of(process).code == 130
 
 
+LATE = """
+import time, numpy as np, lastgood
+w = np.zeros(1000)
+with lastgood.Run({"w": w}, every=lastgood.Every(first="100ms", then="100ms")) as run:
+    for step in run.steps(1000):
+        w += 1
+        time.sleep(0.02)
+        if step == 30:
+            run.safe_point("a long evaluation")
+            print("sleeping", flush=True)
+            time.sleep(600)
+"""
+
+
+def test_a_last_good_that_is_older_than_was_promised_is_called_late(launcher: Launcher, script) -> None:
+    process = launcher.start(sys.executable, script("late.py", LATE))
+    launcher.wait_for_output("sleeping")
+    wait_for(lambda: "LATE: a save is due every 0.1 s" in " ".join(check_text(status(launcher.job)).split()))
+    _, told = answer(launcher.job)
+    assert told.interval_s == pytest.approx(0.1)
+    assert "of memory for 2 snapshots" in told.snapshots
+    process.kill()
+    process.wait()
+    for survivor in launcher.survivors():
+        survivor.kill()
+
+
 def test_looking_does_not_disturb_a_start(launcher: Launcher, loop: Path) -> None:
     assert launcher.run(sys.executable, loop, 5).code == 0
     looker = subprocess.Popen(

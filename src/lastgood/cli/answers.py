@@ -198,6 +198,10 @@ class StatusAnswer(_Answer):
     lost_steps: Annotated[int, _says("by all attempts, as far as is known")]
     lost_s: Annotated[float, _says("by all attempts, as far as is known")]
     standby: Annotated[str, _says("the standby of the running attempt; empty if nothing is known of one")]
+    interval_s: Annotated[
+        float | None, _says("seconds between two saves, as it promises; null if it counts steps or does not run")
+    ]
+    snapshots: Annotated[str, _says("the memory that its snapshots take, in words; empty if none, or it does not run")]
     restarts_left: Annotated[int | None, _says("failures that would still be restarted; null if no launcher said")]
 
 

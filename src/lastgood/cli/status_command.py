@@ -16,6 +16,9 @@ EXIT_UNFINISHED = 75
 
 _MAX_LISTED = 30
 
+_LATE_AFTER_INTERVALS = 2
+"""A save is due after one interval, and has another to be written in."""
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     arguments.add_job(parser)
@@ -102,6 +105,8 @@ def _answer(standing: "Standing", staged: "list[StatusStaged]", now: float) -> "
         lost_steps=standing.lost_steps,
         lost_s=standing.lost_s,
         standby=output.plain(standing.standby),
+        interval_s=standing.interval_s,
+        snapshots=output.plain(standing.snapshots),
         restarts_left=standing.restarts_left,
     )
 
@@ -115,6 +120,8 @@ def _text(answer: "StatusAnswer", *, is_all: bool) -> str:
     facts += [("staged", f"step {s.step} is on this node only, in {s.stage}") for s in answer.staged]
     if answer.attempts:
         facts.append(("lost", _lost_in_all(answer)))
+    if answer.snapshots:
+        facts.append(("snapshots", answer.snapshots))
     if answer.standby:
         facts.append(("standby", answer.standby))
     if answer.restarts_left is not None:
@@ -161,7 +168,11 @@ def _last_good(answer: "StatusAnswer") -> str:
     if good is None:
         return "no checkpoint"
     size = "" if good.bytes is None else f", {byte_size(good.bytes)}"
-    return f"step {good.step}{size}, {duration(good.age_s)} old ({good.name})"
+    text = f"step {good.step}{size}, {duration(good.age_s)} old ({good.name})"
+    if answer.interval_s is None:
+        return text
+    is_late = good.age_s > _LATE_AFTER_INTERVALS * answer.interval_s
+    return f"{text}, {'LATE: ' if is_late else ''}a save is due every {duration(answer.interval_s)}"
 
 
 def _table(attempts: "list[StatusAttempt]") -> str:

@@ -59,6 +59,10 @@ class Standing(msgspec.Struct, frozen=True):
     lost_s: float
     standby: str
     """The standby of the attempt that runs, in words; empty if no launcher said anything of one."""
+    interval_s: float | None
+    """Seconds between two saves, as the attempt that runs promises it; None if it counts steps, or says nothing."""
+    snapshots: str
+    """The memory that holds the snapshots of the attempt that runs, in words; empty if there is none."""
     restarts_left: int | None
     """Failures that would still be restarted; None if no launcher has said."""
 
@@ -86,6 +90,8 @@ def standing_of(job: JobDirectory) -> Standing:
         lost_steps=sum(a.lost_steps for a in accounts),
         lost_s=sum(a.lost_s for a in accounts),
         standby=_standby(records[-1]) if owner and not owner.is_dead and records else "",
+        interval_s=_interval(records[-1]) if owner and records else None,
+        snapshots=_snapshots(records[-1]) if owner and records else "",
         restarts_left=_restarts_left(records),
     )
 
@@ -173,6 +179,24 @@ def _standby(record: Record) -> str:
     if not isinstance(modules, int) or not isinstance(of_its_own, int):
         return f"none: {said.data.get('reason', '')}"
     return f"ready: {modules} modules imported, {byte_size(of_its_own)} of memory of its own"
+
+
+def _interval(record: Record) -> float | None:
+    said = record.last("paced")
+    interval_s = said.data.get("interval_s") if said is not None else None
+    return float(interval_s) if isinstance(interval_s, int | float) else None
+
+
+def _snapshots(record: Record) -> str:
+    """Each rank says what it has when it gets it."""
+    newest = {e.data.get("rank"): e.data for e in record.events if e.kind == "snapshots"}
+    sizes = [(data.get("slots"), data.get("slot_bytes")) for data in newest.values()]
+    known = [(slots, size) for slots, size in sizes if isinstance(slots, int) and isinstance(size, int) and slots > 0]
+    if not known:
+        return ""
+    count, size = sum(slots for slots, _ in known), sum(slots * size for slots, size in known)
+    ranks = f" of {len(known)} ranks" if len(known) > 1 else ""
+    return f"{byte_size(size)} of memory for {count} snapshot{'s' if count > 1 else ''}{ranks}"
 
 
 def _restarts_left(records: list[Record]) -> int | None:

@@ -218,8 +218,12 @@ class Background:
             arena.close()
         if self._slots:
             self._tell(lambda keeper: keeper.offer([slot.arena for slot in self._slots]))
+        sizes = [slot.arena.capacity for slot in self._slots]
+        self._journal("snapshots", rank=self._home.rank, slots=len(sizes), slot_bytes=max(sizes, default=0))
+        before: Arena | None = None
         for slot in self._slots:
-            slot.arena.touch_in_background()
+            slot.arena.touch_in_background(after=before)
+            before = slot.arena
         return len(self._slots)
 
     def is_free(self) -> bool:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 
 from lastgood.core.pace import NOTHING_SAID, pace_news
+from lastgood.core.schedule import has_changed
 from lastgood.core.units import duration
 from lastgood.runtime.stopping import StopWatch
 from lastgood.runtime.talk import say
@@ -22,6 +23,7 @@ class News:
         self._told_pace = NOTHING_SAID
         self._told_trouble = ""
         self._told_late = -1
+        self._written_interval_s: float | None = None
 
     def tell_pace(self, watch: StopWatch) -> None:
         """How often it saves and how long a stop takes, when either is known first or has changed."""
@@ -30,7 +32,12 @@ class News:
         )
         if text and self._is_told:
             say(text)
-            self._journal.write("paced", interval_s=self._told_pace.interval_s, margin_s=self._told_pace.margin_s)
+        interval_s = watch.pace.interval_s
+        is_new = interval_s is not None and has_changed(self._written_interval_s, interval_s)
+        if self._is_told and (text or is_new):
+            # Also what the user has stated: `lastgood status` compares the age of the last good with it.
+            self._written_interval_s = interval_s
+            self._journal.write("paced", interval_s=interval_s, margin_s=self._told_pace.margin_s)
 
     def tell_late(self, under_way: tuple[int, float] | None, interval_s: float | None) -> None:
         """A save is due while another, which began so many seconds ago, is not written yet."""

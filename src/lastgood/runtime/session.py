@@ -132,8 +132,7 @@ class Session:
             reason=found.start.reason,
             rejected=[candidate.name for candidate in found.rejected],
         )
-        if found.restored is not None:
-            self._news.tell_pace(self._watch)
+        self._news.tell_pace(self._watch)
         with suppress(OSError, LastgoodError):
             # What cannot be cleared now takes space, nothing else; the next attempt tries again.
             sweep_incomplete(job, self._opened.attempt)
