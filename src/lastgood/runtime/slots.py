@@ -32,6 +32,7 @@ class Slot:
 
     def fill(self, layout: Layout, arrays: Iterable[Array]) -> None:
         """Lay a snapshot out as its file will be: a copy, never a reference."""
+        self.arena.await_touch()
         view, base = self.arena.view, self.arena.address
         view[: len(layout.header)] = layout.header
         by_name = {array.spec.name: array for array in arrays}
