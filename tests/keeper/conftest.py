@@ -1,6 +1,7 @@
 """Keepers as processes of their own, ended with the test."""
 
 import os
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 
@@ -49,15 +50,23 @@ def new_rank(job: JobDirectory) -> Iterator[Callable[..., Rank]]:
 
 
 def descriptors_of(pid: int) -> list[str]:
-    """What a process has open, by what each descriptor leads to, without those that change by themselves."""
+    """What a process has open, by what each descriptor leads to, without the numbers of sockets and pipes."""
     found = []
     for name in os.listdir(f"/proc/{pid}/fd"):
         try:
-            found.append(os.readlink(f"/proc/{pid}/fd/{name}"))
+            found.append(re.sub(r"\[\d+\]", "", os.readlink(f"/proc/{pid}/fd/{name}")))
         except OSError:
             continue
     return sorted(found)
 
 
-def await_descriptors(pid: int, count: int) -> None:
-    until(lambda: len(descriptors_of(pid)) == count)
+def at_rest(pid: int) -> list[str]:
+    """What a keeper has open when it has no file open any more."""
+    found: list[str] = []
+
+    def has_no_file() -> bool:
+        found[:] = descriptors_of(pid)
+        return not [name for name in found if name[0] == "/" and not name.startswith(("/dev/", "/memfd:"))]
+
+    until(has_no_file)
+    return found

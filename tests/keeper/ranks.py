@@ -11,8 +11,7 @@ from lastgood.core.tensorfile import ArraySpec, plan
 from lastgood.core.writing import Writing
 from lastgood.keeper.arena import Arena
 from lastgood.keeper.client import Keeper
-from lastgood.keeper.protocol import Committed, Event, Order
-from lastgood.runtime.slots import Slot
+from lastgood.keeper.protocol import Cleared, Event, Order
 from lastgood.store.jobdir import JobDirectory
 
 LIMIT_S = 60.0
@@ -40,14 +39,14 @@ class Rank:
     ) -> None:
         self.rank, self.world_size, self.attempt, self.floats = rank, world_size, attempt, floats
         self._layout = plan([self._spec])
-        self.slots = [Slot(Arena(self._layout.file_bytes)) for _ in range(slots)]
+        self.arenas = [Arena(self._layout.file_bytes) for _ in range(slots)]
         self.events: list[Event] = []
         self._next = 0
         self.connect(job)
 
     def connect(self, job: JobDirectory) -> None:
         self.keeper = Keeper(job.id, self.rank)
-        self.keeper.offer([slot.arena for slot in self.slots])
+        self.keeper.offer(self.arenas)
 
     @property
     def _spec(self) -> ArraySpec:
@@ -58,7 +57,9 @@ class Rank:
 
     def copy(self, step: int, slot: int) -> None:
         self.keeper.begin(slot)
-        self.slots[slot].fill(self._layout, [(self._spec, memoryview(self.values(step)).cast("B"))])
+        view, header, placed = self.arenas[slot].view, self._layout.header, self._layout.arrays[0]
+        view[: len(header)] = header
+        view[placed.begin : placed.end] = self.values(step).tobytes()
 
     def order(self, step: int, **changes: Any) -> Order:
         facts: dict[str, Any] = {
@@ -69,7 +70,7 @@ class Rank:
             "file_bytes": self._layout.file_bytes,
             "entries": {"model": {"w": {"$array": "model.w", "kind": "numpy"}}},
             "shared": [],
-            "began": time.time(),
+            "began": time.monotonic(),
             "limit_s": LIMIT_S,
             "keep": Keep(last=None),
             "writing": Writing(),
@@ -78,7 +79,7 @@ class Rank:
 
     def save(self, step: int, **changes: Any) -> int:
         """The number of the slot that it is saved from."""
-        slot, self._next = self._next, (self._next + 1) % len(self.slots)
+        slot, self._next = self._next, (self._next + 1) % len(self.arenas)
         self.copy(step, slot)
         self.keeper.save(slot, self.order(step, **changes))
         return slot
@@ -92,12 +93,13 @@ class Rank:
         return found[0]
 
     def commit(self, step: int, **changes: Any) -> None:
+        """Returns when all is done that follows from it."""
         self.save(step, **changes)
-        self.hear(Committed, step)
+        self.hear(Cleared, step)
 
     def die(self) -> None:
         """Let go without a word."""
         self.keeper.close()
-        for slot in self.slots:
-            slot.arena.close()
-        self.slots = []
+        for arena in self.arenas:
+            arena.close()
+        self.arenas = []

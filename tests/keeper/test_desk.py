@@ -15,6 +15,7 @@ from lastgood.core.writing import Writing
 from lastgood.keeper import desk as desk_module
 from lastgood.keeper import work
 from lastgood.keeper.desk import IN_VAIN_S, Desk
+from lastgood.keeper.promoting import Chores
 from lastgood.keeper.protocol import Cleared, Committed, Event, Failed, Order, Written
 from lastgood.store import writer
 from lastgood.store.attempts import claim_attempt, read_events
@@ -360,7 +361,7 @@ def test_a_part_that_comes_again_after_it_was_written_is_told_of_again(told: Tol
 
 
 def test_retention_holds_up_no_commit(told: Told, job: JobDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
-    clearing = Held(monkeypatch, work, "clear")
+    clearing = Held(monkeypatch, Chores, "do")
     told.give(1, keep=Keep(last=1))
     told.hear(Committed, 1)
     clearing.await_entered()
