@@ -12,6 +12,13 @@ _MODULES = {"numpy": "lastgood.frameworks.numpy_adapter", "torch": "lastgood.fra
 """Name of the imported package -> our module with a `FRAMEWORK`."""
 
 
+_RANKS = (
+    ("torch.distributed", "lastgood.frameworks.torch_ranks", "ranks_of_default_group"),
+    ("mpi4py.MPI", "lastgood.frameworks.mpi_ranks", "ranks_of_world"),
+)
+"""Name of an imported package -> our module, and its function that finds ranks; the first that finds any counts."""
+
+
 def used_frameworks() -> list[Framework]:
     """The frameworks that are imported in this process, NumPy always among them."""
     importlib.import_module("numpy")
@@ -33,9 +40,8 @@ def _load(name: str) -> Framework:
 
 def find_ranks(limit_s: float, environment: dict[str, str]) -> Ranks:
     """How this process agrees with the other ranks of its job; a single rank if there are none."""
-    if "torch.distributed" in sys.modules:
-        ranks = importlib.import_module("lastgood.frameworks.torch_ranks").ranks_of_default_group(limit_s)
-        if ranks is not None:
+    for package, module, find in _RANKS:
+        if package in sys.modules and (ranks := getattr(importlib.import_module(module), find)(limit_s)) is not None:
             return cast(Ranks, ranks)
     world_size = environment.get("WORLD_SIZE", "1")
     if world_size not in ("", "1"):
