@@ -75,6 +75,10 @@ class Standing:
         assert len(names) == 1, names
         return names[0]
 
+    def living(self) -> int:
+        """How many processes there are: launcher, program, and what else they started; the keeper apart."""
+        return sum("keeper" not in " ".join(process.cmdline()) for process in self.launcher.survivors())
+
     def kill(self) -> bool:
         """Whether the attempt after this one began from a standby."""
         self._order("kill")
@@ -175,7 +179,7 @@ while os.path.exists("block"):
 def test_a_standby_that_is_still_importing_dies_with_its_launcher(standing: Standing) -> None:
     (standing.site / "slow.py").write_text(WAITS_WHILE_TOLD_TO)
     standing.start(imports="import slow", after="open('block', 'w').close()")
-    wait_for(lambda: len(standing.launcher.survivors()) == 3, "launcher, program, standby")
+    wait_for(lambda: standing.living() == 3, "launcher, program, standby")
     standing.launcher.processes[-1].kill()
     wait_for(lambda: not standing.launcher.survivors(), "no process left")
 
@@ -183,7 +187,7 @@ def test_a_standby_that_is_still_importing_dies_with_its_launcher(standing: Stan
 def test_one_that_is_not_ready_is_not_waited_for(standing: Standing) -> None:
     (standing.site / "slow.py").write_text(WAITS_WHILE_TOLD_TO)
     standing.start(imports="import slow", after="open('block', 'w').close() if step == 2 else None")
-    wait_for(lambda: len(standing.launcher.survivors()) == 3, "launcher, program, standby")
+    wait_for(lambda: standing.living() == 3, "launcher, program, standby")
     standing._order("kill")
     standing.launcher.wait_for_output("this start is a cold one: the standby is not ready yet", "err")
     (standing.directory / "block").unlink()
@@ -334,7 +338,7 @@ def test_modules_that_would_not_be_the_same_when_they_are_imported_ahead_are_not
     standing.start(imports="import installed, own")
     assert standing.wait() == {"is_ready": False, "reason": why.format(directory=standing.directory)}
     assert (standing.directory / "own-ran-1").read_text() == "x"
-    assert len(standing.launcher.survivors()) == (3 if "starts a process" in case else 2)
+    assert standing.living() == (3 if "starts a process" in case else 2)
     (standing.directory / "ran").unlink(missing_ok=True)
     standing.cold_because()
 

@@ -162,8 +162,8 @@ def _import_as_script(plan: "dict[str, Any]") -> None:
     sys.meta_path.remove(guard)
     guard.check()
     _check_modules(dict(modules), already, installed)
-    for number in _descriptors() - descriptors:
-        raise _Refused(f"an imported module keeps {os.readlink(f'/proc/self/fd/{number}')} open")
+    if opened := [path for number, path in _descriptors().items() if number not in descriptors]:
+        raise _Refused(f"an imported module keeps {opened[0]} open")
     if sys.argv != argv or sys.path[: len(path)] != path or main.keys() - saved_main.keys() - {"__file__"}:
         raise _Refused("an imported module changes sys.argv, the beginning of sys.path, or __main__")
     main.clear()
@@ -284,12 +284,15 @@ def _is_named_in(libraries: "list[bytes]", name: bytes) -> bool:
     return False
 
 
-def _descriptors() -> "set[str]":
-    own = os.open("/proc/self/fd", os.O_RDONLY)
-    try:
-        return set(os.listdir(own)) - {str(own)}
-    finally:
-        os.close(own)
+def _descriptors() -> "dict[str, str]":
+    """What is open, by number."""
+    found = {}
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            found[number] = os.readlink(f"/proc/self/fd/{number}")
+        except FileNotFoundError:
+            continue  # the list itself, or a thread has closed it
+    return found
 
 
 def _step_back(*, is_nice: bool) -> str:
@@ -305,7 +308,10 @@ def _step_back(*, is_nice: bool) -> str:
 def _step_forward() -> None:
     """Imports are done: from here on it only waits, and what comes then must not be slower."""
     for thread in os.listdir("/proc/self/task"):
-        os.setpriority(os.PRIO_PROCESS, int(thread), _nice)
+        try:
+            os.setpriority(os.PRIO_PROCESS, int(thread), _nice)
+        except ProcessLookupError:
+            continue  # it has ended
     for _ in range(100):
         try:
             return _write("autogroup", "0")
@@ -364,8 +370,9 @@ def _live(told: str) -> "BaseException | None":
         return None
     try:
         return _park(int(control), int(plan), may_be_nice=rest == ["1"])
-    except _Refused as reason:
-        os.write(int(control), os.fsencode(f"no: {reason}")[:2000])
+    except BaseException as reason:
+        text = str(reason) if isinstance(reason, _Refused) else f"{type(reason).__name__}: {reason}"
+        os.write(int(control), os.fsencode(f"no: {text}")[:2000])
         raise
 
 
