@@ -3,10 +3,6 @@
 import os
 import sys
 
-if __name__ == "__main__" and sys.argv[4] == "detach" and os.fork():
-    # Whoever started us waits for this process only, and has no child of its own left.
-    os._exit(0)
-
 if __name__ == "__main__":
     import importlib.util
 
@@ -61,5 +57,8 @@ def _leave_word(job: Path, text: str) -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[4] == "detach" and os.fork():
+        # All that it needs is there. Whoever started us waits for this process only, and has no child of its own left.
+        os._exit(0)
     os.dup2(0, 2)
     sys.exit(main(sys.argv[1], int(sys.argv[2]), float(sys.argv[3])))
