@@ -15,6 +15,7 @@
     ├── UnprotectedError                85   no checkpoint younger than the promised limit
     ├── JobBusyError                    86   another launcher holds this job
     ├── RankTimeoutError                87   a rank did not answer in time
+    ├── TornSnapshotError               88   the state changed while it was copied
     ├── CommandNotFoundError           127   as a shell says it
     └── CommandNotExecutableError      126   as a shell says it
 
@@ -138,6 +139,13 @@ class JobBusyError(LastgoodError):
 class RankTimeoutError(LastgoodError):
     exit_code = 87
     meaning = "a rank did not answer within the limit; it is named"
+
+
+class TornSnapshotError(LastgoodError):
+    """A snapshot that is of no single moment, and was thrown away."""
+
+    exit_code = 88
+    meaning = "the state changed while it was copied beside the loop; that snapshot was thrown away"
 
 
 class CommandNotExecutableError(LastgoodError):

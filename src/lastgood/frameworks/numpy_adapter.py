@@ -83,6 +83,12 @@ class NumpyFramework:
     def fingerprint(self) -> dict[str, str]:
         return {"numpy": np.__version__}
 
+    def stamp(self, leaf: ArrayLeaf) -> int:
+        return 0
+
+    def device_copies(self) -> None:
+        return None
+
 
 def _bytes_of(array: np.ndarray[Any, Any]) -> memoryview:
     return array.reshape(-1).view(np.uint8).data if array.nbytes else memoryview(b"")

@@ -3,14 +3,16 @@ whatever device the program's own objects are on."""
 
 import math
 from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 import torch
 
+from lastgood.core.errors import UsageError
 from lastgood.core.tensorfile import ArraySpec
 from lastgood.core.tree import ArrayLeaf, Json
-from lastgood.frameworks import torch_workers
-from lastgood.runtime.ports import Stateful
+from lastgood.frameworks import torch_copies, torch_workers
+from lastgood.runtime.ports import DeviceCopies, Stateful
 from lastgood.runtime.state import WithStateDict
 
 _NAMES = {
@@ -63,7 +65,7 @@ class TorchFramework:
             )
         # A lazily negated or conjugated view does not hold its own values.
         tensor = value.detach().resolve_conj().resolve_neg()
-        identity = (str(tensor.device), tensor.data_ptr(), tensor.stride()) if tensor.numel() else (id(value),)
+        identity = _identity_of(tensor) if tensor.numel() else (id(value),)
         if dtype is not None:
             return ArrayLeaf("torch", dtype, tuple(tensor.shape), tensor, _NO_TAG, identity)
         if tensor.dtype is torch.complex128:
@@ -141,6 +143,13 @@ class TorchFramework:
             facts["gpu"] = torch.cuda.get_device_name()
         return facts
 
+    def stamp(self, leaf: ArrayLeaf) -> int:
+        # It is the same number for all tensors that share their memory, unless they were made with `.data`.
+        return int(leaf.data._version)
+
+    def device_copies(self) -> DeviceCopies | None:
+        return torch_copies.device_copies()
+
 
 class Module(WithStateDict):
     """A module: compared before loading, so that all differences are known and none is half loaded."""
@@ -202,6 +211,38 @@ class Optimizer(WithStateDict):
         more, less = ", ".join(sorted(mine - theirs)), ", ".join(sorted(theirs - mine))
         return [f"is of another kind: it has {more} here, but {less} in the checkpoint"]
 
+    def own_arrays(self, least_bytes: int) -> dict[Hashable, int]:
+        if not hasattr(self._optimizer, "_optimizer_step_pre_hooks"):
+            # One that was wrapped in a way that torch does not know of cannot say when it steps.
+            return {}
+        tensors = _tensors_in([group["params"] for group in self._optimizer.param_groups])
+        moments = _tensors_in([*self._optimizer.state.values()])
+        return {
+            _identity_of(tensor): tensor.nbytes
+            for tensor in (*tensors, *moments)
+            if type(tensor) in _PLAIN and tensor.layout is torch.strided and tensor.nbytes >= least_bytes
+        }
+
+    def before_change(self, call: Callable[[], None]) -> Callable[[], None]:
+        def hook(*unused: object) -> None:
+            if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+                raise UsageError(
+                    "the optimizer's step is captured in a CUDA graph, and nobody is told when that is replayed",
+                    remedy="leave the optimizer out of the graph, or use lastgood.Run(..., overlap=False)",
+                )
+            call()
+
+        handles = [
+            self._optimizer.register_step_pre_hook(hook),
+            self._optimizer.register_load_state_dict_pre_hook(hook),
+        ]
+
+        def end() -> None:
+            for handle in handles:
+                handle.remove()
+
+        return end
+
 
 class InPlaceTensor:
     """A tensor that the job keeps using: its content is replaced, the object stays."""
@@ -243,6 +284,23 @@ class Generator:
 
     def restore(self, tree: Any) -> None:
         self._generator.set_state(tree.clone())
+
+
+def _identity_of(tensor: torch.Tensor) -> Hashable:
+    """Equal for tensors of the same memory; see `ArrayLeaf.identity`."""
+    return _address_of(tensor) or (str(tensor.device), tensor.data_ptr(), tensor.stride())
+
+
+def _tensors_in(value: object) -> Iterator[torch.Tensor]:
+    """The tensors in lists and mappings, however deep."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _tensors_in(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _tensors_in(item)
 
 
 def _address_of(tensor: torch.Tensor) -> int:

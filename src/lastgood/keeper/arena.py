@@ -54,6 +54,10 @@ class Arena:
         if (toucher := self._toucher) is not None:
             toucher.join()
 
+    def stop_touching(self) -> None:
+        self._is_closed.set()
+        self.await_touch()
+
     def _touch(self, after: "Arena | None") -> None:
         if after is not None:
             after.await_touch()
@@ -72,8 +76,7 @@ class Arena:
         """Let go of it; calling it twice is fine. Also in a child that was forked, which holds a copy."""
         if self.fd < 0:
             return
-        self._is_closed.set()
-        self.await_touch()
+        self.stop_touching()
         self._toucher = None
         os.close(self.fd)
         self.fd = -1

@@ -1,19 +1,19 @@
 """Saves that go on without the loop: this rank's side of the keeper, and what is done when the keeper is lost."""
 
-import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from lastgood.core.errors import FencedError, LastgoodError, StorageError
 from lastgood.core.tensorfile import Layout
 from lastgood.core.units import duration
 from lastgood.keeper import protocol, work
-from lastgood.keeper.arena import Arena
 from lastgood.keeper.client import ANSWER_LIMIT_S, Keeper, NoKeeperError, RefusedError
 from lastgood.keeper.protocol import Event, Order
+from lastgood.runtime.copying import Copy
 from lastgood.runtime.finding import Home, find_keeper, occupy_standard_descriptors
-from lastgood.runtime.slots import Slot, allot
+from lastgood.runtime.ports import DeviceCopies
+from lastgood.runtime.slots import Slot, Slots
 from lastgood.runtime.snapshot import Array
 from lastgood.store.attempts import check_fence
 from lastgood.store.jobdir import JobDirectory
@@ -39,21 +39,26 @@ class Background:
     """Hands snapshots to the keeper. Methods do not raise for a keeper that is lost: it is replaced, and where
     that is not possible this process writes itself, standing still."""
 
-    def __init__(self, job: JobDirectory, attempt: int, home: Home, journal: Callable[..., None]) -> None:
+    def __init__(
+        self,
+        job: JobDirectory,
+        attempt: int,
+        home: Home,
+        journal: Callable[..., None],
+        devices: Callable[[], DeviceCopies | None] = lambda: None,
+    ) -> None:
         self._job = job
         self._attempt = attempt
         self._home = home
         self._journal = journal
+        self._copy: Copy | None = None
+        """The snapshot that is being copied, until its outcome is noted."""
         self._keeper: Keeper | None = None
+        self._talking = threading.Lock()
+        """Held while the keeper is talked to: a thread that copies may do so, too."""
         self._starter: threading.Thread | None = None
         self._why_not = ""
-        self._slots: list[Slot] = []
-        self._turns = 0
-        """How many snapshots were taken."""
-        self._left: list[Arena] = []
-        """What an earlier attempt of this rank left."""
-        self._lent: list[int] = []
-        """Descriptors of `_left` that are read from now; see `lend`."""
+        self._slots = Slots(home.local_ranks, devices)
         self._losses = 0
         """Keepers that were lost since one has done something."""
         self._problem: LastgoodError | None = None
@@ -85,7 +90,7 @@ class Background:
         return self._keeper is not None
 
     def _take_over(self, keeper: Keeper) -> None:
-        self._left, _ = keeper.take()
+        self._slots.left, _ = keeper.take()
 
     def _start(self) -> None:
         limit_s = _RETURN_LIMIT_S if self._home.is_launcher_here else _START_LIMIT_S
@@ -95,21 +100,20 @@ class Background:
         except OSError as error:
             self._why_not = str(error)
 
-    def _lose(self) -> None:
-        if self._keeper is not None:
-            self._keeper.close()
-            self._keeper = None
+    def _lose(self) -> Keeper | None:
+        with self._talking:
+            lost, self._keeper = self._keeper, None
+            if lost is not None:
+                lost.close()
+        return lost
 
     def _recover(self, error: OSError) -> None:
         """The keeper is lost: get another one, and give it what the lost one had not finished.
 
         Raises FencedError if a newer attempt has begun.
         """
-        lost, self._keeper = self._keeper, None
-        who = "the keeper"
-        if lost is not None:
-            who = f"the keeper (process {lost.pid})"
-            lost.close()
+        lost = self._lose()
+        who = f"the keeper (process {lost.pid})" if lost is not None else "the keeper"
         self._refuse_fenced()
         unfinished = self.unfinished()
         self._journal("keeper_lost", pid=lost.pid if lost else 0, error=str(error), unfinished=unfinished)
@@ -127,29 +131,28 @@ class Background:
         if lost is None or lost.may_live():
             self._renounce(who)
         else:
-            for slot in sorted(self._slots, key=lambda slot: slot.turn):
-                if slot.order is not None:
-                    self._write_here(slot)
+            for slot, _ in self._slots.ordered():
+                self._write_here(slot)
 
     def _renounce(self, who: str) -> None:
         """A keeper that cannot be reached may write all the same: nobody else may write to the same files, and what it
         reads from must not change."""
-        for slot in self._slots:
-            if slot.order is not None:
-                problem = StorageError(
-                    f"{who} cannot be reached, and may be writing the checkpoint of step {slot.order.step}",
-                    safe="earlier checkpoints are untouched",
-                )
-                self._note(protocol.failed(slot.order.step, problem))
-            slot.arena.close()
-        self._slots = []
+        if self._copy is not None:
+            self._copy.join()
+        for _, order in self._slots.ordered():
+            problem = StorageError(
+                f"{who} cannot be reached, and may be writing the checkpoint of step {order.step}",
+                safe="earlier checkpoints are untouched",
+            )
+            self._note(protocol.failed(order.step, problem))
+        self._slots.drop()
 
     def _refuse_fenced(self) -> None:
         """A newer attempt that has begun on this node takes our place with the keeper, and we must not take it back."""
         try:
             check_fence(self._job, self._attempt)
         except FencedError:
-            for slot in self._slots:
+            for slot, _ in self._slots.ordered():
                 slot.order = None
             raise
         except OSError:
@@ -168,10 +171,9 @@ class Background:
         return self._keeper is not None
 
     def _offer_again(self, keeper: Keeper) -> None:
-        keeper.offer([slot.arena for slot in self._slots])
-        for number, slot in sorted(enumerate(self._slots), key=lambda item: item[1].turn):
-            if slot.order is not None:
-                keeper.save(number, slot.order)
+        keeper.offer(self._slots.arenas)
+        for slot, order in self._slots.ordered():
+            keeper.save(self._slots.number(slot), order)
 
     # Restoring -----------------------------------------------------------------------------------------------
 
@@ -187,43 +189,19 @@ class Background:
             return None
         if fd is None:
             return None
-        inode = os.fstat(fd).st_ino
-        self._lent.append(inode)
-        return fd, lambda: self._lent.remove(inode)
+        return fd, self._slots.lend(fd)
 
     # Saving --------------------------------------------------------------------------------------------------
 
     def prepare(self, file_bytes: int) -> int:
         """Get memory for snapshots of that size, unless it is there; how many slots there are then."""
-        if self._slots and all(slot.arena.capacity >= file_bytes for slot in self._slots):
+        if self._slots and not self._slots.are_too_small(file_bytes):
             return len(self._slots)
-        reusable = [a for a in self._left if file_bytes <= a.capacity and os.fstat(a.fd).st_ino not in self._lent]
-        for arena in [arena for arena in self._left if arena not in reusable]:
-            arena.close()
-        self._left = []
-        given_up = sum(slot.arena.capacity for slot in self._slots) + sum(arena.capacity for arena in reusable)
-        allotment = allot(file_bytes, self._home.local_ranks, given_up)
-        if allotment.note:
-            self.notes.append(allotment.note)
-        for slot in self._slots:
-            slot.arena.close()
-        self._slots = []
-        try:
-            for _ in range(allotment.slots):
-                arena = reusable.pop() if reusable else Arena(file_bytes)
-                self._slots.append(Slot(arena))
-        except OSError as error:
-            self.notes.append(f"{error}: snapshots in memory at a time: {len(self._slots)}")
-        for arena in reusable:
-            arena.close()
+        self.notes += self._slots.make(file_bytes)
         if self._slots:
-            self._tell(lambda keeper: keeper.offer([slot.arena for slot in self._slots]))
-        sizes = [slot.arena.capacity for slot in self._slots]
-        self._journal("snapshots", rank=self._home.rank, slots=len(sizes), slot_bytes=max(sizes, default=0))
-        before: Arena | None = None
-        for slot in self._slots:
-            slot.arena.touch_in_background(after=before)
-            before = slot.arena
+            self._tell(lambda keeper: keeper.offer(self._slots.arenas))
+        self._journal("snapshots", rank=self._home.rank, slots=len(self._slots), slot_bytes=self._slots.slot_bytes)
+        self._slots.make_ready()
         return len(self._slots)
 
     def is_free(self) -> bool:
@@ -232,32 +210,75 @@ class Background:
             self._poll(0.0)
         except LastgoodError as problem:
             self._problem = problem
-        return self._free() is not None
+        return self._slots.free() is not None
 
-    def save(self, order: Order, layout: Layout, arrays: list[Array], limit_s: float, beat: Callable[[], None]) -> None:
-        """Copy a snapshot and have it written. Waits for a free slot, at most `limit_s`.
+    def save(
+        self,
+        order: Order,
+        layout: Layout,
+        arrays: list[Array],
+        later: Collection[str],
+        limit_s: float,
+        beat: Callable[[], None],
+    ) -> None:
+        """Copy a snapshot and have it written. Waits for a free slot, at most `limit_s`. Arrays named in `later` may
+        be copied until `hold_changes`.
 
         Raises LastgoodError if it cannot be taken, or if this process had to write it itself and failed.
         """
-        if any(slot.arena.capacity < layout.file_bytes for slot in self._slots):
+        self.finish_copy()
+        if self._slots.are_too_small(layout.file_bytes):
             # The state has grown: its memory is replaced, and what is in it must be on storage by then.
             self.wait(limit_s, beat)
         if self.prepare(layout.file_bytes) == 0:
             raise StorageError("no memory for a snapshot", safe="earlier checkpoints are untouched")
         slot = self._await_slot(limit_s, beat)
-        number = self._slots.index(slot)
         slot.turn = 0
-        self._tell(lambda keeper: keeper.begin(number))
-        slot.fill(layout, arrays)
-        self._turns += 1
-        slot.turn, slot.order = self._turns, order
-        if self._keeper is None:
-            self._refuse_fenced()
-            # One that is found here is given the order with all that is unfinished.
-            if not self._reconnect(0.0, _ANSWER_LIMIT_S):
-                self._write_here(slot)
-        else:
-            self._tell(lambda keeper: keeper.save(number, order))
+        self._tell(lambda keeper: keeper.begin(self._slots.number(slot)))
+        self._copy = Copy(slot, order)
+        self._copy.begin(layout, arrays, later, self._give_soon)
+        if self._copy.is_whole:
+            self.finish_copy()
+
+    def _give_soon(self, copy: Copy) -> None:
+        """A snapshot is whole: give it to the keeper, if that is easy, since the loop may not come by for long. Called
+        by the thread that copied it."""
+        with self._talking:
+            if self._keeper is None:
+                return
+            try:
+                self._keeper.save(self._slots.number(copy.slot), copy.order)
+            except OSError:
+                # The loop tries again, and does what has to be done then.
+                return
+            self._slots.note_taken(copy.slot, copy.order)
+
+    def finish_copy(self) -> Copy | None:
+        """Wait for the snapshot that is being copied, and see that it is written; it, or None if there is none.
+
+        Raises LastgoodError as `save` does.
+        """
+        if self._copy is None:
+            return None
+        self._copy.join()
+        copy, self._copy = self._copy, None
+        if copy.problem is not None:
+            self._note(protocol.failed(copy.order.step, copy.problem))
+        elif not copy.slot.turn:
+            self._slots.note_taken(copy.slot, copy.order)
+            if self._keeper is None:
+                self._refuse_fenced()
+                # One that is found here is given the order with all that is unfinished.
+                if not self._reconnect(0.0, _ANSWER_LIMIT_S):
+                    self._write_here(copy.slot)
+            else:
+                self._tell(lambda keeper: keeper.save(self._slots.number(copy.slot), copy.order))
+        return copy
+
+    def hold_changes(self, limit_s: float) -> None:
+        """Called before arrays change that may still be on their way into a slot: returns when they may."""
+        if self._copy is not None:
+            self._copy.hold_changes(limit_s)
 
     def events(self, wait_s: float = 0.0) -> list[Event]:
         """What has become of the saves since the last call. Raises FencedError."""
@@ -275,10 +296,12 @@ class Background:
 
     def unfinished(self) -> list[int]:
         """Steps whose fate is not known yet, oldest first."""
-        return sorted(slot.order.step for slot in self._slots if slot.order is not None)
+        steps = {order.step for _, order in self._slots.ordered()}
+        return sorted(steps if self._copy is None else {*steps, self._copy.order.step})
 
     def wait(self, limit_s: float, beat: Callable[[], None]) -> None:
         """Wait until the fate of every save is known. Raises StorageError after the limit."""
+        self.finish_copy()
         limit = time.monotonic() + limit_s
         while self.unfinished():
             if time.monotonic() > limit:
@@ -291,10 +314,10 @@ class Background:
             beat()
 
     def _tell(self, call: Callable[[Keeper], None]) -> None:
-        if self._keeper is None:
-            return
         try:
-            call(self._keeper)
+            with self._talking:
+                if self._keeper is not None:
+                    call(self._keeper)
         except OSError as error:
             self._recover(error)
         except BaseException:
@@ -313,7 +336,8 @@ class Background:
             return
         self._looked_at = now
         try:
-            events = self._keeper.events(wait_s)
+            with self._talking:
+                events = self._keeper.events(wait_s)
         except OSError as error:
             self._recover(error)
             return
@@ -328,20 +352,11 @@ class Background:
         )
         if is_end:
             self._losses = 0
-            for slot in self._slots:
-                if slot.order is not None and slot.order.step == event.step:
-                    slot.order = None
-
-    def _free(self) -> Slot | None:
-        """A slot that may be overwritten: its content is on storage, and it is not the newest where there are two."""
-        free = [slot for slot in self._slots if slot.order is None]
-        oldest = min(free, key=lambda slot: slot.turn, default=None)
-        is_newest = oldest is not None and 0 < oldest.turn == self._turns
-        return None if is_newest and len(self._slots) > 1 else oldest
+            self._slots.note_end(event.step)
 
     def _await_slot(self, limit_s: float, beat: Callable[[], None]) -> Slot:
         limit = time.monotonic() + limit_s
-        while (slot := self._free()) is None:
+        while (slot := self._slots.free()) is None:
             if time.monotonic() > limit:
                 raise StorageError(
                     f"the checkpoint of step {self.unfinished()[0]} is still being written after {duration(limit_s)}",
@@ -362,18 +377,20 @@ class Background:
 
     def close(self) -> None:
         """An orderly end: nothing that we hold is needed again."""
+        if self._copy is not None:
+            self._copy.join()
+            self._copy = None
         self.is_there()
         if self._keeper is not None:
             self._keeper.bye()
             self._keeper = None
-        self._drop_memory()
+        self._slots.close()
 
     def disown(self) -> None:
         """In a child that was forked from us: the connection and the memory must end with us, not with it."""
-        self._lose()
-        self._drop_memory()
-
-    def _drop_memory(self) -> None:
-        for arena in [*self._left, *(slot.arena for slot in self._slots)]:
-            arena.close()
-        self._left, self._slots = [], []
+        self._copy = None
+        if self._keeper is not None:
+            # Not under the lock: a thread that is no more may have held it.
+            self._keeper.close()
+            self._keeper = None
+        self._slots.disown()

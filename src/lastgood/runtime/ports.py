@@ -1,5 +1,6 @@
 """What the job side needs from its surroundings: frameworks and the other ranks."""
 
+from collections.abc import Callable, Hashable
 from typing import Any, Protocol, runtime_checkable
 
 from lastgood.core.tensorfile import ArraySpec
@@ -26,6 +27,46 @@ class InPlace(Protocol):
     def places(self, tree: Any) -> list[tuple[object, memoryview]] | None:
         """Each array of `tree` with the host memory that its bytes (C order) go to: the entry is restored when all are
         there. None where only `restore` can do it. `tree` has no mismatches; its arrays have no content yet."""
+
+
+@runtime_checkable
+class Stepping(Protocol):
+    """A `Stateful` that changes arrays of the state only when it is told to, and can say so before it does."""
+
+    def own_arrays(self, least_bytes: int) -> dict[Hashable, int]:
+        """The arrays of that size or larger that only it changes, its own and others: the identity of each, and its
+        bytes."""
+
+    def before_change(self, call: Callable[[], None]) -> Callable[[], None]:
+        """From now on `call` is called before each change, in the thread that makes it. Returns what ends that."""
+
+
+class DeviceCopy(Protocol):
+    """Copies from devices that are under way."""
+
+    def hold_changes(self) -> None:
+        """What this thread asks the devices to do from now on, they do after the copies."""
+
+    def wait(self) -> None:
+        """Wait until all are done."""
+
+
+class DeviceCopies(Protocol):
+    """Copies arrays from devices into memory of the host, in the order in which the program uses the devices."""
+
+    def takes(self, leaf: ArrayLeaf) -> bool:
+        """True if the array lies on such a device."""
+
+    def pin(self, address: int, size: int) -> str:
+        """Make copies into this memory as fast as they can be; why it was not possible, or nothing. Its pages must be
+        there. May be called in any thread."""
+
+    def unpin(self, address: int) -> None:
+        """Before memory that was given to `pin` is given back."""
+
+    def start(self, now: list[tuple[ArrayLeaf, int]], later: list[tuple[ArrayLeaf, int]]) -> DeviceCopy:
+        """Begin to copy arrays to addresses. The devices change nothing before what is in `now` is copied; what is in
+        `later` must not be changed before `hold_changes`."""
 
 
 class Framework(Codec, Protocol):
@@ -55,6 +96,12 @@ class Framework(Codec, Protocol):
 
     def fingerprint(self) -> dict[str, str]:
         """What may change results: versions, devices, switches."""
+
+    def stamp(self, leaf: ArrayLeaf) -> int:
+        """Another number after each change of the array that the framework knows of."""
+
+    def device_copies(self) -> DeviceCopies | None:
+        """For arrays that lie on devices; None if there can be none in this process."""
 
 
 class Ranks(Protocol):

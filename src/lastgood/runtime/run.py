@@ -60,6 +60,9 @@ class Run:
         background: hand the state over to a process beside the job (the keeper), which writes it while the loop
             goes on and finishes if the job dies. With False the loop stands still until a checkpoint is
             committed, and no memory is taken for snapshots.
+        overlap: copy the parameters and the state of torch's optimizers for a save while the next step's forward
+            and backward pass run; `optimizer.step()` waits for the copy. Right where nothing else changes them:
+            a change that is seen costs that save, which is said.
         writing: how gently that process writes; see `lastgood.Writing`.
         fresh: start anew although there are checkpoints; they are set aside, not deleted.
 
@@ -86,6 +89,7 @@ class Run:
         read: Read = "each",
         allow_world_size_change: bool = False,
         background: bool = True,
+        overlap: bool = False,
         writing: Writing | None = None,
         fresh: bool = False,
     ) -> None:
@@ -118,6 +122,7 @@ class Run:
             allow_world_size_change=allow_world_size_change,
             fresh=fresh,
             background=background,
+            overlap=overlap,
             writing=writing or Writing(),
         )
         frameworks = adapters.used_frameworks()

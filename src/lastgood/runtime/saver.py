@@ -21,9 +21,11 @@ from lastgood.keeper import protocol
 from lastgood.keeper.protocol import Order
 from lastgood.runtime.background import Background
 from lastgood.runtime.foreground import FAILED, OK, Foreground, failed_elsewhere, severity_of, stopped_elsewhere
+from lastgood.runtime.overlap import Overlap
+from lastgood.runtime.ownership import portion_of
 from lastgood.runtime.ports import Framework, Ranks, Stateful
 from lastgood.runtime.slots import LayoutPlan
-from lastgood.runtime.snapshot import NOTHING, Array, Snapshot, capture, owners_of_shared
+from lastgood.runtime.snapshot import NOTHING, Array, Snapshot, capture
 from lastgood.runtime.stillness import Stillness
 from lastgood.store.attempts import Journal
 from lastgood.store.jobdir import JobDirectory
@@ -68,6 +70,8 @@ class Settings(msgspec.Struct, frozen=True):
     unprotected_limit_s: float
     limit_s: float
     """How long to wait for other ranks, and for storage."""
+    overlap: bool = False
+    """Copy beside the loop what only steps of optimizers change."""
 
 
 class Saver:
@@ -96,6 +100,7 @@ class Saver:
         self._protected_since = clock()
         self._still = Stillness()
         self._plan = LayoutPlan()
+        self._overlap = Overlap(entries.values(), self._hold_changes) if settings.overlap else None
         self._begins: dict[int, float] = {}
         self._stalls: dict[int, float] = {}
         self._commits: list[Saved] = []
@@ -132,7 +137,7 @@ class Saver:
         except UnstorableError:
             # The save will meet it, too, and say so.
             snapshot = NOTHING
-        mine = self._mine(snapshot, self._owners(snapshot))
+        mine = portion_of(snapshot, self._ranks).mine
         slots = self._background.prepare(self._plan.of(mine).file_bytes)
         if self._ranks.maximum([int(slots == 0)])[0]:
             self._leave_background()
@@ -198,12 +203,11 @@ class Saver:
         except UnstorableError as problem:
             # The other ranks are on their way to compare arrays: meet them there, then tell.
             snapshot, error = NOTHING, problem
-        owners = self._owners(snapshot)
+        portion = portion_of(snapshot, self._ranks)
         if error is None:
             self._still.look(step, snapshot.entries, snapshot.arrays)
-        mine, shared = self._mine(snapshot, owners), self._shared(owners)
         if self._background is None:
-            return self._save_here(step, mine, snapshot.entries, shared, error, (began, started), facts)
+            return self._save_here(step, portion.mine, snapshot.entries, portion.shared, error, (began, started), facts)
         if verdict := self._ranks.maximum([severity_of(error)])[0]:
             raise error or stopped_elsewhere(verdict)
         self._saves += 1
@@ -216,9 +220,9 @@ class Saver:
             attempt=self._attempt,
             rank=self._ranks.rank,
             world_size=self._ranks.world_size,
-            file_bytes=self._plan.of(mine).file_bytes,
+            file_bytes=self._plan.of(portion.mine).file_bytes,
             entries=snapshot.entries,
-            shared=shared,
+            shared=portion.shared,
             began=started,
             limit_s=self._settings.limit_s,
             keep=self._settings.keep,
@@ -226,23 +230,33 @@ class Saver:
             is_urgent=is_urgent,
             **facts,
         )
+        mine, limit_s = portion.mine, self._settings.limit_s
+        later = self._overlap.later(mine) if self._overlap is not None else ()
         try:
-            self._background.save(order, self._plan.of(mine), mine, self._settings.limit_s, beat)
+            self._background.save(order, self._plan.of(mine), mine, later, limit_s, beat)
         except LastgoodError as problem:
             # What ranks do about it they decide together, at the next safe point.
             self._note_error(step, problem)
         self._stalls[step] = self._clock() - started
         return None
 
-    def _owners(self, snapshot: Snapshot) -> dict[str, int]:
-        return owners_of_shared(snapshot.arrays, self._ranks)
+    def _hold_changes(self) -> None:
+        if self._background is not None:
+            self._background.hold_changes(self._settings.limit_s)
 
-    def _mine(self, snapshot: Snapshot, owners: Mapping[str, int]) -> list[Array]:
-        rank = self._ranks.rank
-        return [array for name, array in snapshot.arrays.items() if owners.get(name, rank) == rank]
-
-    def _shared(self, owners: Mapping[str, int]) -> list[str]:
-        return [name for name, owner in owners.items() if owner == self._ranks.rank]
+    def finish_copy(self) -> None:
+        """Wait for a snapshot that is copied beside the loop, if there is one."""
+        if self._background is None:
+            return
+        try:
+            copy = self._background.finish_copy()
+        except LastgoodError as problem:
+            self._note_error(max(self._numbers, default=0), problem)
+            return
+        if copy is not None:
+            self._stalls[copy.order.step] = self._stalls.get(copy.order.step, 0.0) + copy.waited_s
+            if self._overlap is not None:
+                self._overlap.distrust(copy.changed)
 
     # What became of it ---------------------------------------------------------------------------------------
 
@@ -375,6 +389,8 @@ class Saver:
 
     def close(self) -> None:
         """Let go of the keeper, in an orderly way: what it has still to write, it writes."""
+        if self._overlap is not None:
+            self._overlap.close()
         if self._background is not None:
             self._background.close()
             self._background = None

@@ -155,6 +155,7 @@ class Session:
         Raises SystemExit to stop, and what `Saver.save` raises.
         """
         self._step = step
+        self._saver.finish_copy()
         self._log.end_step(step)
         self.heart.total_steps = -1 if total is None else total
         self.heart.beat(step, phase)

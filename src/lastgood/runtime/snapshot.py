@@ -8,15 +8,16 @@ from contextlib import contextmanager
 from typing import Any
 
 import msgspec
-import xxhash
 
 from lastgood.core import tree
 from lastgood.core.errors import UnstorableError
-from lastgood.core.shards import assign_owners
 from lastgood.core.tensorfile import ArraySpec
 from lastgood.core.tree import ArrayLeaf
-from lastgood.runtime.ports import Framework, Ranks, Stateful
+from lastgood.runtime.ports import Framework, Stateful
 from lastgood.runtime.state import VALUES
+
+SAMPLE_BYTES = 1024
+"""Of each place that `Array.sample` looks at."""
 
 
 class Array(msgspec.Struct, frozen=True):
@@ -32,6 +33,14 @@ class Array(msgspec.Struct, frozen=True):
         if self.leaf.address:
             return memory_at(self.leaf.address, self.spec.nbytes)
         return self.framework.buffer(self.leaf)
+
+    def sample(self) -> bytes:
+        """A little of it: from its beginning, its middle and its end. Nothing of an array that is on no host."""
+        if not self.leaf.address:
+            return b""
+        data = self.data
+        middle = len(data) // 2
+        return b"".join((data[:SAMPLE_BYTES], data[middle : middle + SAMPLE_BYTES], data[-SAMPLE_BYTES:]))
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -82,27 +91,3 @@ def _no_collection() -> Iterator[None]:
 def memory_at(address: int, size: int) -> memoryview:
     """The bytes that lie there. Whoever uses them keeps their owner alive."""
     return memoryview((ctypes.c_ubyte * size).from_address(address)).cast("B")
-
-
-def owners_of_shared(arrays: Mapping[str, Array], ranks: Ranks) -> dict[str, int]:
-    """Arrays that are equal on all ranks, bit for bit, with the rank that writes each. Every rank must call."""
-    if ranks.world_size == 1:
-        return {}
-    names = sorted(arrays)
-    digests: list[int] = []
-    for name in names:
-        array = arrays[name]
-        digest = xxhash.xxh3_128_digest(array.data, seed=0)
-        description = xxhash.xxh3_64_intdigest(repr(array.spec).encode())
-        digests += [_signed(int.from_bytes(digest[:8]) ^ description), _signed(int.from_bytes(digest[8:]))]
-    same_names = ranks.equal([len(names), _signed(xxhash.xxh3_64_intdigest("\0".join(names).encode()))])
-    if not names or not all(same_names):
-        return {}
-    same = ranks.equal(digests)
-    shared = {name: arrays[name].spec.nbytes for i, name in enumerate(names) if same[2 * i] and same[2 * i + 1]}
-    return assign_owners(shared, ranks.world_size)
-
-
-def _signed(value: int) -> int:
-    """The 64 bits of an unsigned number as a signed one."""
-    return value - 2**64 if value >= 2**63 else value

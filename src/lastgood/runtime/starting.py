@@ -22,7 +22,7 @@ from lastgood.runtime.finding import Home
 from lastgood.runtime.host import fingerprint_of
 from lastgood.runtime.loading import Program
 from lastgood.runtime.opening import OpenedJob, choose_path, open_for
-from lastgood.runtime.ports import Framework, Ranks
+from lastgood.runtime.ports import DeviceCopies, Framework, Ranks
 from lastgood.runtime.resume import Found, Resumer
 from lastgood.runtime.saver import OnSaveError, Saver
 from lastgood.runtime.saver import Settings as SaveSettings
@@ -50,6 +50,7 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
     allow_world_size_change: bool
     fresh: bool
     background: bool
+    overlap: bool
     writing: Writing
 
 
@@ -78,7 +79,9 @@ class Starting:
         path = choose_path(wishes.job, surroundings)
         self._opened = opened = open_for(path, surroundings, ranks, records, is_fresh_asked=wishes.fresh)
         journal = Journal(opened.job, opened.attempt)
-        self._background = _background(opened, surroundings, ranks, journal) if wishes.background else None
+        self._background = None
+        if wishes.background and surroundings.may_use_keeper:
+            self._background = _background(opened, surroundings, ranks, journal, frameworks)
         self._saver = Saver(
             opened.job,
             opened.attempt,
@@ -91,6 +94,7 @@ class Starting:
                 on_error=wishes.on_save_error,
                 unprotected_limit_s=wishes.unprotected_limit_s,
                 limit_s=wishes.rank_limit_s,
+                overlap=wishes.overlap,
             ),
             journal,
             self._background,
@@ -167,9 +171,9 @@ class Starting:
         self.session.start(self._found, self._notes, time.monotonic() - self._began)
 
 
-def _background(opened: OpenedJob, surroundings: Surroundings, ranks: Ranks, journal: Journal) -> Background | None:
-    if not surroundings.may_use_keeper:
-        return None
+def _background(
+    opened: OpenedJob, surroundings: Surroundings, ranks: Ranks, journal: Journal, frameworks: list[Framework]
+) -> Background:
     home = Home(
         rank=ranks.rank,
         local_ranks=surroundings.local_ranks,
@@ -177,7 +181,11 @@ def _background(opened: OpenedJob, surroundings: Surroundings, ranks: Ranks, jou
         is_launcher_here=surroundings.is_launcher_here,
         environment=dict(os.environ),
     )
-    return Background(opened.job, opened.attempt, home, journal.write)
+
+    def devices() -> DeviceCopies | None:
+        return next((copies for framework in frameworks if (copies := framework.device_copies())), None)
+
+    return Background(opened.job, opened.attempt, home, journal.write, devices)
 
 
 def _pace(wishes: Wishes, surroundings: Surroundings) -> Pace:

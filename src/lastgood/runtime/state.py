@@ -1,7 +1,7 @@
 """The state of a job: a mapping of names to things that can be captured and put back."""
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from lastgood.core.errors import UsageError
@@ -17,6 +17,15 @@ DATA, RANDOM = "lastgood.data", "lastgood.random"
 def is_reserved(name: str) -> bool:
     """True for names of entries that are ours."""
     return name == "lastgood" or name.startswith("lastgood.")
+
+
+def parts_of(entries: Iterable[Stateful]) -> Iterator[Stateful]:
+    """All entries, with those inside of groups instead of the groups."""
+    for entry in entries:
+        if isinstance(entry, Group):
+            yield from parts_of(entry.members.values())
+        else:
+            yield entry
 
 
 def make_entries(state: Mapping[str, object], frameworks: list[Framework]) -> dict[str, Stateful]:

@@ -6,15 +6,12 @@ from typing import Any
 import xxhash
 
 from lastgood.core import tree
-from lastgood.runtime.snapshot import Array
+from lastgood.runtime.snapshot import SAMPLE_BYTES, Array
 from lastgood.runtime.state import VALUES, is_reserved
 
 ENOUGH_SAVES, ENOUGH_STEPS = 3, 20
 """Equal saves in a row, and steps from the first to the last of them, that are no coincidence any more. (A loop
 that accumulates gradients changes nothing for a few steps.)"""
-
-_SAMPLE_BYTES = 1024
-"""What is looked at first, at the beginning, in the middle and at the end of an array."""
 
 
 class Stillness:
@@ -70,18 +67,13 @@ def _digest_samples(entries: dict[str, Any], arrays: list[Array]) -> bytes:
         if _is_users(name):
             hasher.update(repr((name, skeleton)).encode("utf-8", "surrogatepass"))
     for array in arrays:
-        if array.leaf.address:
-            data = array.data
-            middle = len(data) // 2
-            hasher.update(data[:_SAMPLE_BYTES])
-            hasher.update(data[middle : middle + _SAMPLE_BYTES])
-            hasher.update(data[-_SAMPLE_BYTES:])
+        hasher.update(array.sample())
     return hasher.digest()
 
 
 def _is_sample(array: Array) -> bool:
     """True if all of an array is in its samples."""
-    return array.spec.nbytes == 0 or (array.leaf.address != 0 and array.spec.nbytes <= 2 * _SAMPLE_BYTES)
+    return array.spec.nbytes == 0 or (array.leaf.address != 0 and array.spec.nbytes <= 2 * SAMPLE_BYTES)
 
 
 def _digest_all(samples: bytes, arrays: list[Array]) -> bytes:
