@@ -17,7 +17,7 @@ from lastgood.store.attempts import claim_attempt
 from lastgood.store.catalogue import list_checkpoints, set_mark
 from lastgood.store.constants import ConstantsWriter
 from lastgood.store.jobdir import open_job
-from lastgood.store.promotion import Promoter, carry_over
+from lastgood.store.promotion import Promoter
 from lastgood.store.reader import open_checkpoint
 from lastgood.store.staging import find_stages, list_copies, note_stage, open_stage, stage_records
 from lastgood.store.survey import State, survey
@@ -167,7 +167,7 @@ def test_a_full_stage_costs_no_save(job, stage, monkeypatch):
         full.setattr(os, "pwrite", _no_space)
         with pytest.raises(StorageError, match="No space left"):
             writer.write_part(1, [(ArraySpec("w", "F32", (8,)), memoryview(bytes(32)))], {})
-    carry_over(stage, 10, 1, 0)
+    Promoter(stage, lambda: 1).carry_over(10, 1, 0)
     direct = CheckpointWriter(job, 10, 1)
     direct.write_part(1, [(ArraySpec("w", "F32", (8,)), memoryview(bytes(32)))], {})
     direct.commit(2)
@@ -184,7 +184,7 @@ def _no_space(*_):
 def test_a_part_is_carried_over_with_its_constants(job, stage):
     constants = ConstantsWriter(stage.staged, 1).put(BASE)
     write(stage.writer(10, 1), constants=constants)
-    carry_over(stage, 10, 1, 0)
+    Promoter(stage, lambda: 1).carry_over(10, 1, 0)
     CheckpointWriter(job, 10, 1).commit(1)
     checkpoint = open_checkpoint(job, name(10))
     assert checkpoint.verify() == []

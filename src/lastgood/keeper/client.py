@@ -9,6 +9,8 @@ from typing import TypeVar
 
 import msgspec
 
+from lastgood.core.retention import Keep
+from lastgood.core.writing import Writing
 from lastgood.keeper import protocol
 from lastgood.keeper.arena import Arena
 from lastgood.keeper.protocol import Channel, Event, Held, Order
@@ -115,9 +117,14 @@ class Keeper:
     def standing(self) -> protocol.Standing:
         return self._ask(protocol.Ask(), protocol.Standing)[0]
 
-    def drain(self, limit_s: float) -> None:
-        """Wait until nothing is left to write. Raises TimeoutError after the limit; may be called again then."""
-        self._channel.send(protocol.Drain())
+    def take_up(self, stage: str, attempt: int, keep: Keep, writing: Writing) -> None:
+        """This attempt stages its checkpoints there: what is there already becomes its business."""
+        self._channel.send(protocol.TakeUp(stage, attempt, keep, writing))
+
+    def drain(self, limit_s: float, *, is_last: bool = False) -> None:
+        """Wait until nothing is left to write; with `is_last`, nor to promote. Raises TimeoutError after the limit;
+        may be called again then."""
+        self._channel.send(protocol.Drain(is_last))
         self._await(protocol.Drained, limit_s)
 
     def bye(self) -> None:

@@ -1,5 +1,5 @@
 """The keeper's work, by three threads: parts are written in the order in which they come; checkpoints whose parts are
-all there are committed; and then what retention gives up is deleted."""
+all there are committed; and then what is staged is promoted, and what retention gives up is deleted."""
 
 import os
 import threading
@@ -9,15 +9,14 @@ from collections.abc import Callable
 
 import msgspec
 
-from lastgood.core.errors import FencedError, LastgoodError
-from lastgood.core.retention import Keep
+from lastgood.core.errors import LastgoodError, PermissionDeniedError, StorageError
 from lastgood.core.units import duration
 from lastgood.keeper import work
-from lastgood.keeper.protocol import Committed, Event, Order, Written, failed
+from lastgood.keeper.promoting import Chore, Chores
+from lastgood.keeper.protocol import Committed, Event, Order, Promoted, TakeUp, Written, failed, printable
 from lastgood.store.gentle import Pacer
 from lastgood.store.jobdir import JobDirectory
 from lastgood.store.record import RECORD_S, Records, state_directory
-from lastgood.store.sweep import Retention
 
 _LOOK_S, _SELDOM_S = 0.1, 2.0
 """How often the parts of other nodes are looked for: at first, and after a while."""
@@ -27,6 +26,12 @@ _FENCE_LOOK_S = 2.0
 IN_VAIN_S = 60.0
 """How long the parts of other nodes are waited for when that is hardly worth it: the ranks of this node have ended,
 and the next attempt waits for us; or a later checkpoint is there. (Longer where our own part took long.)"""
+
+AGAIN_S = 15.0
+"""After how long a promotion that has failed is tried again."""
+
+_TRIES = 3
+"""How often, once nobody is left here whose next save would have it tried again."""
 
 _REMEMBERED = 16
 
@@ -49,6 +54,8 @@ class _Checkpoint(msgspec.Struct):
     written: set[int] = set()
     """Local ranks whose part is there."""
     error: LastgoodError | None = None
+    detour: str = ""
+    """Why it goes past its stage, to the job's own directory; empty if it does not."""
     given_up: str = ""
     """Why a part will not come, if the ranks say so."""
     looked_at: float = 0.0
@@ -73,12 +80,17 @@ class Desk:
         self._pacer: Pacer | None = None
         """Of the write that is under way."""
         self._is_hurried = False
-        self._retention: tuple[tuple[int, Keep], Retention] | None = None
-        """It remembers what it has verified, so it is kept as long as it serves."""
+        self._chores = Chores(job)
+        self._chore_pacer: Pacer | None = None
+        """Of the promotion that is under way."""
+        self._stage = ""
+        """Where the job's checkpoints are staged, if they are."""
         self._records = Records(state_directory(dict(os.environ)))
         self._recorded_at = float("-inf")
-        self._to_clear: tuple[Order, int] | None = None
-        """The newest commit that retention has not followed yet, and who is told."""
+        self._chore: tuple[Chore, int] | None = None
+        """What follows the newest commit and is not done yet, and who is told."""
+        self._tries = 0
+        """How often what is left of it was tried in vain."""
         for name, task in (("writer", self._write_all), ("committer", self._commit_all), ("clearer", self._clear_all)):
             threading.Thread(target=task, name=f"lastgood-{name}", daemon=True).start()
 
@@ -112,34 +124,53 @@ class Desk:
                 making.given_up = reason
                 self._note_change()
 
+    def take_up(self, wish: TakeUp, giver: int) -> None:
+        """An attempt begins; what is on its stage is promoted from now on, on its behalf."""
+        with self._changed:
+            self._stage = wish.stage
+            self._chores.attempt = max(self._chores.attempt, wish.attempt)
+            self._set_chore(Chore(wish.attempt, 0, wish.keep, wish.writing, wish.stage), giver)
+            self._note_change()
+
     def note_rank(self, rank: int, *, is_gone: bool) -> None:
         """A local rank has come, or has ended: a part that it has not given by then will not come."""
         with self._changed:
             self._ended[rank] = self._clock() if is_gone else None
-            if is_gone and all(ended is not None for ended in self._ended.values()):
+            if self._is_alone():
                 # Nobody computes here that would be disturbed.
                 self._hurry()
+                self._hurry_chore()
             self._note_change()
+
+    def _is_alone(self) -> bool:
+        """True if every local rank has ended. (Under the lock.)"""
+        return bool(self._ended) and all(ended is not None for ended in self._ended.values())
 
     def _note_change(self) -> None:
         """(Under the lock.)"""
         self._changes += 1
         self._changed.notify_all()
 
-    def hurry(self) -> None:
-        """Somebody waits for all of it: no gentleness until it is done."""
+    def hurry(self, *, promotions: bool = False) -> None:
+        """Somebody waits for all that is to be written, or to be promoted, too: no gentleness until it is done."""
         with self._changed:
             self._hurry()
+            if promotions:
+                self._hurry_chore()
 
     def _hurry(self) -> None:
         self._is_hurried = bool(self._orders) or self._pacer is not None
         if self._pacer is not None:
             self._pacer.hurry()
 
+    def _hurry_chore(self) -> None:
+        if self._chore_pacer is not None:
+            self._chore_pacer.hurry()
+
     def is_idle(self) -> bool:
-        """Nothing is left to write, to commit or to delete."""
+        """Nothing is left to write, to commit, to promote or to delete."""
         with self._changed:
-            return not self._making and self._to_clear is None
+            return not self._making and self._chore is None
 
     def is_saved(self) -> bool:
         """Nothing is left to write or to commit."""
@@ -159,10 +190,12 @@ class Desk:
                 while not self._orders:
                     self._changed.wait()
                 order, content = self._orders.popleft()
+                if self._making[order.key].detour:
+                    order = msgspec.structs.replace(order, stage="")
                 pacer = self._pacer = work.pacer_of(order)
                 if self._is_hurried:
                     pacer.hurry()
-            error = work.write_part(self._job, order, content, pacer)
+            order, error = self._write(order, content, pacer)
             del content
             with self._changed:
                 self._pacer = None
@@ -174,6 +207,46 @@ class Desk:
             elif order.rank != 0:
                 # Rank 0 is told how its checkpoint ends, once.
                 self._notify(giver, failed(order.step, error))
+
+    def _write(self, order: Order, content: memoryview, pacer: Pacer) -> tuple[Order, LastgoodError | None]:
+        """Write a part; the order as it was carried out."""
+        try:
+            if order.stage:
+                work.put_part(self._job, order, content, pacer)
+                return order, None
+        except (StorageError, PermissionDeniedError) as error:
+            try:
+                order = self._pass_stage(order, error, pacer)
+            except LastgoodError as problem:
+                work.note_failed(self._job, order, problem)
+                return order, problem
+        except LastgoodError as error:
+            work.note_failed(self._job, order, error)
+            return order, error
+        try:
+            if order.constants and self._stage:
+                self._chores.promoter(self._stage).put_constants(order.attempt, order.constants, pacer)
+        except LastgoodError as error:
+            work.note_failed(self._job, order, error)
+            return order, error
+        return order, work.write_part(self._job, order, content, pacer)
+
+    def _pass_stage(self, order: Order, error: LastgoodError, pacer: Pacer) -> Order:
+        """The stage has failed: what is there of this checkpoint goes to the job's own directory, and what is to
+        come of it, too. Answers the order that says so. Raises LastgoodError."""
+        making = self._making[order.key]
+        ranks = sorted(making.written | ({0} if making.leader is not None else set()))
+        promoter = self._chores.promoter(order.stage)
+        self._chores.attempt = max(self._chores.attempt, order.attempt)
+        for rank in ranks:
+            promoter.carry_over(order.step, order.attempt, rank, pacer)
+        for rank in [*ranks, order.rank]:
+            work.writer_of(self._job, order).abandon(rank)
+        with self._changed:
+            making.detour = error.what
+            if making.leader is not None:
+                making.leader = msgspec.structs.replace(making.leader, stage="")
+        return msgspec.structs.replace(order, stage="")
 
     def _note_written(self, order: Order, error: LastgoodError | None) -> int:
         """Who is told of it. (Under the lock.)"""
@@ -224,7 +297,7 @@ class Desk:
                 raise making.error
             if self._is_part_missing(order, making):
                 return False
-            event = work.commit_parts(self._job, order)
+            order, event = self._commit(order, making)
         except LastgoodError as error:
             work.give_back(self._job, order)
             if making.error is None:
@@ -234,7 +307,8 @@ class Desk:
             giver = making.givers[0]
             if isinstance(event, Committed):
                 self._newest_commit = max(self._newest_commit, order.key)
-                self._to_clear = (order, giver)
+                self._stage = order.stage or self._stage
+                self._set_chore(Chore(order.attempt, order.step, order.keep, order.writing, self._stage), giver)
             if making.waiting:
                 # A part that has come again, from a rank that was cut off from us, has yet to be told of.
                 making.leader = None
@@ -247,6 +321,18 @@ class Desk:
             self._recorded_at = self._clock()
             self._records.note_saved(self._job.path, self._job.id, event.step)
         return True
+
+    def _commit(self, order: Order, making: _Checkpoint) -> tuple[Order, Committed]:
+        """Commit a checkpoint whose parts are all there; the order as it was carried out. Raises LastgoodError."""
+        try:
+            committed = work.commit_parts(self._job, order)
+        except (StorageError, PermissionDeniedError) as error:
+            if not order.stage:
+                raise
+            making.written = set(range(order.world_size))
+            order = self._pass_stage(order, error, work.pacer_of(order))
+            committed = work.commit_parts(self._job, order)
+        return order, msgspec.structs.replace(committed, detour=printable(making.detour))
 
     def _is_part_missing(self, order: Order, making: _Checkpoint) -> bool:
         """Raises RankTimeoutError if one will not come, FencedError if it is too late for all."""
@@ -278,25 +364,34 @@ class Desk:
 
     # Who clears up -------------------------------------------------------------------------------------------
 
+    def _set_chore(self, chore: Chore, giver: int) -> None:
+        """(Under the lock.)"""
+        self._chore, self._tries = (chore, giver), 0
+
     def _clear_all(self) -> None:
         while True:
             with self._changed:
-                while self._to_clear is None:
+                while self._chore is None:
                     self._changed.wait()
-                order, giver = self._to_clear
-            event = self._clear(order)
-            with self._changed:
-                if self._to_clear is not None and self._to_clear[0] is order:
-                    self._to_clear = None
-            if event is not None:
+                chore, giver = self._chore
+                pacer = self._chore_pacer = Pacer(chore.writing)
+                if self._is_alone():
+                    pacer.hurry()
+            events = self._chores.do(chore, pacer)
+            for event in events:
                 self._notify(giver, event)
+            with self._changed:
+                self._chore_pacer = None
+                is_newest = self._chore is not None and self._chore[0] is chore
+                is_left = any(isinstance(event, Promoted) and event.is_left for event in events)
+                if is_newest and is_left and (self._tries < _TRIES or not self._is_alone()):
+                    self._tries += 1
+                    self._rest(chore)
+                elif is_newest:
+                    self._chore = None
 
-    def _clear(self, order: Order) -> Event | None:
-        if self._retention is None or self._retention[0] != (order.attempt, order.keep):
-            self._retention = ((order.attempt, order.keep), Retention(self._job, order.keep, order.attempt))
-        work.pacer_of(order).enter()
-        try:
-            return work.clear(self._job, order, self._retention[1])
-        except FencedError:
-            # The next save of this attempt meets the fence, too, and says so.
-            return None
+    def _rest(self, chore: Chore) -> None:
+        """Storage that has failed gets a while before it is tried again. (Under the lock.)"""
+        limit = self._clock() + AGAIN_S
+        while self._chore is not None and self._chore[0] is chore and (left_s := limit - self._clock()) > 0:
+            self._changed.wait(left_s)

@@ -10,7 +10,8 @@
     GiveUp(step)                        ->                       the ranks know that this save has failed
     Lend(name, rank)                    -> Lent + the memory     to restore from it
     Take                                -> Taken + the memory    a later attempt takes over the slots of this rank
-    Drain                               -> Drained               when nothing is left to write
+    TakeUp(stage)                       ->                       an attempt begins: promote what is staged
+    Drain                               -> Drained               when nothing is left to write, or to promote
     Bye                                 ->                       an orderly end
 
 The socket has an abstract name (no file, gone with its holder), made of the user and the job, so that one job
@@ -29,7 +30,7 @@ import msgspec
 
 import lastgood
 from lastgood.core.errors import LastgoodError
-from lastgood.core.manifest import MAX_DOCUMENT_BYTES
+from lastgood.core.manifest import MAX_DOCUMENT_BYTES, Constants
 from lastgood.core.retention import Keep
 from lastgood.core.writing import Writing
 
@@ -119,6 +120,10 @@ class Order(msgspec.Struct, frozen=True):
     metrics: dict[str, float] = {}
     config: dict[str, Any] = {}
     fingerprint: dict[str, str] = {}
+    constants: list[Constants] = []
+    """Further arrays of this part, which are in constants files already."""
+    stage: str = ""
+    """Path of the stage where the checkpoint is committed first; empty for the job's own directory."""
 
     @property
     def key(self) -> tuple[int, int]:
@@ -138,6 +143,10 @@ class Committed(msgspec.Struct, frozen=True, tag="committed"):
     bytes: int
     write_s: float
     """From the beginning of the save to the commit."""
+    stage: str = ""
+    """Where it is until it is promoted; empty for the job's own directory."""
+    detour: str = ""
+    """Why it is not on the stage that was asked for; empty if it is."""
 
 
 class Cleared(msgspec.Struct, frozen=True, tag="cleared"):
@@ -146,6 +155,17 @@ class Cleared(msgspec.Struct, frozen=True, tag="cleared"):
     step: int
     trouble: str = ""
     """Why it could not do its work; empty if it could."""
+
+
+class Promoted(msgspec.Struct, frozen=True, tag="promoted"):
+    """What became of what was staged."""
+
+    step: int
+    """The newest step that the job's own directory has; 0 if that could not be found out."""
+    trouble: str = ""
+    """Why something could not be promoted; empty if all could."""
+    is_left: bool = False
+    """It is tried again."""
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
@@ -181,8 +201,18 @@ class Taken(msgspec.Struct, frozen=True, tag="taken"):
     held: list[Held]
 
 
+class TakeUp(msgspec.Struct, frozen=True, tag="take_up"):
+    """An attempt begins that stages its checkpoints: what is there already, and not promoted, becomes its business."""
+
+    stage: str
+    attempt: int
+    keep: Keep
+    writing: Writing
+
+
 class Drain(msgspec.Struct, frozen=True, tag="drain"):
-    pass
+    is_last: bool = False
+    """Nothing will be given any more: also what is staged is waited for, until it is promoted or given up."""
 
 
 class Drained(msgspec.Struct, frozen=True, tag="drained"):
@@ -204,8 +234,8 @@ class Bye(msgspec.Struct, frozen=True, tag="bye"):
     pass
 
 
-Request = Hello | Slots | Begin | Save | GiveUp | Lend | Take | Drain | Ask | Bye
-Event = Written | Committed | Cleared | Failed
+Request = Hello | Slots | Begin | Save | GiveUp | Lend | Take | TakeUp | Drain | Ask | Bye
+Event = Written | Committed | Cleared | Promoted | Failed
 Answer = Welcome | Refused | Lent | Taken | Drained | Standing | Event
 
 _encode = msgspec.json.Encoder().encode

@@ -45,6 +45,8 @@ class _Peer:
         self.has_greeted = False
         self.waits_for: protocol.Drained | protocol.Refused | None = None
         """What it will be told when nothing is left to write."""
+        self.waits_for_all = False
+        """Not before nothing is left to promote, either."""
 
 
 class Server:
@@ -161,8 +163,8 @@ class Server:
         if not peer.has_greeted:
             raise ConnectionError("no greeting")
         if isinstance(message, protocol.Drain):
-            peer.waits_for = protocol.Drained()
-            self._desk.hurry()
+            peer.waits_for, peer.waits_for_all = protocol.Drained(), message.is_last
+            self._desk.hurry(promotions=message.is_last)
             self._wake()
         elif isinstance(message, protocol.Lend):
             self._lend(peer, message)
@@ -183,6 +185,8 @@ class Server:
             if len(descriptors) != 1:
                 raise ConnectionError("an order without its content")
             self._accept(peer, peer.rank, message.slot, protocol.unpack(descriptors.pop()))
+        elif isinstance(message, protocol.TakeUp):
+            self._desk.take_up(message, peer.number)
         elif isinstance(message, protocol.GiveUp):
             self._desk.give_up((message.attempt, message.step), message.reason)
         elif isinstance(message, protocol.Take):
@@ -297,8 +301,9 @@ class Server:
     def _answer_waiting(self) -> None:
         if not self._desk.is_saved():
             return
+        is_idle = self._desk.is_idle()
         for peer in list(self._peers.values()):
-            if (answer := peer.waits_for) is not None:
+            if (answer := peer.waits_for) is not None and (is_idle or not peer.waits_for_all):
                 peer.waits_for = None
                 self._say(peer, answer)
 

@@ -2,6 +2,9 @@
 
 import time
 from contextlib import suppress
+from pathlib import Path
+
+import msgspec
 
 from lastgood.core.errors import LastgoodError, RankTimeoutError
 from lastgood.core.units import duration
@@ -11,6 +14,7 @@ from lastgood.store.attempts import Journal, check_fence
 from lastgood.store.committing import commit, note_failure, retain
 from lastgood.store.gentle import FullSpeed, Pacer
 from lastgood.store.jobdir import JobDirectory
+from lastgood.store.staging import Stage
 from lastgood.store.sweep import Retention
 from lastgood.store.writer import CheckpointWriter
 
@@ -18,6 +22,8 @@ _LOOK_S = 0.1
 
 
 def writer_of(job: JobDirectory, order: Order) -> CheckpointWriter:
+    if order.stage:
+        return Stage(job, Path(order.stage)).writer(order.step, order.attempt)
     return CheckpointWriter(job, order.step, order.attempt)
 
 
@@ -27,6 +33,9 @@ def pacer_of(order: Order) -> Pacer:
 
 def refuse_fenced(job: JobDirectory, order: Order) -> None:
     """Raise FencedError if a newer attempt has begun."""
+    if order.stage:
+        Stage(job, Path(order.stage)).check_fence(order.attempt)
+        return
     with durable.explained("look for newer attempts in", job.attempts):
         check_fence(job, order.attempt)
 
@@ -41,14 +50,23 @@ def is_committed(job: JobDirectory, order: Order) -> bool:
 def write_part(job: JobDirectory, order: Order, content: memoryview, pacer: Pacer) -> LastgoodError | None:
     """Write a rank's part; what went wrong, after it has been noted and given back."""
     try:
-        refuse_fenced(job, order)
-        # An order that comes again is from a rank whose keeper was lost, perhaps right after its last deed.
-        if not is_committed(job, order):
-            writer_of(job, order).write_laid_out(order.rank, [content], order.entries, order.shared, pacer)
+        put_part(job, order, content, pacer)
     except LastgoodError as error:
         note_failed(job, order, error)
         return error
     return None
+
+
+def put_part(job: JobDirectory, order: Order, content: memoryview, pacer: Pacer) -> None:
+    """Write a rank's part. Raises LastgoodError."""
+    refuse_fenced(job, order)
+    # An order that comes again is from a rank whose keeper was lost, perhaps right after its last deed.
+    if is_committed(job, order):
+        return
+    writer = writer_of(job, order)
+    if order.stage:
+        Stage(job, Path(order.stage)).refuse_without_room(order.file_bytes)
+    writer.write_laid_out(order.rank, [content], order.entries, order.shared, pacer, order.constants)
 
 
 def missing_parts(job: JobDirectory, order: Order) -> list[int]:
@@ -72,7 +90,7 @@ def commit_parts(job: JobDirectory, order: Order) -> Committed:
     writer = writer_of(job, order)
     if is_committed(job, order):
         manifest = writer.secure_commit()
-        return Committed(order.step, manifest.name, manifest.bytes, manifest.write_s)
+        return Committed(order.step, manifest.name, manifest.bytes, manifest.write_s, order.stage)
     journal = Journal(job, order.attempt)
     # How long it took must not depend on who sets the clock meanwhile.
     took_s = max(0.0, time.monotonic() - order.began)
@@ -82,6 +100,7 @@ def commit_parts(job: JobDirectory, order: Order) -> Committed:
             journal,
             order.world_size,
             clock=time.time,
+            stage=order.stage,
             began=time.time() - took_s,
             metrics=order.metrics,
             config=order.config,
@@ -89,7 +108,7 @@ def commit_parts(job: JobDirectory, order: Order) -> Committed:
         )
     finally:
         journal.close()
-    return Committed(order.step, manifest.name, manifest.bytes, write_s)
+    return Committed(order.step, manifest.name, manifest.bytes, write_s, order.stage)
 
 
 def clear(job: JobDirectory, order: Order, retention: Retention) -> Cleared:
@@ -119,7 +138,9 @@ def note_failed(job: JobDirectory, order: Order, error: LastgoodError) -> None:
 
 
 def work_at_once(job: JobDirectory, order: Order, content: memoryview) -> list[Event]:
-    """Do all of an order here and now: what the keeper would have told of it."""
+    """Do all of an order here and now: what the keeper would have told of it. Without a stage, which is of use only
+    where somebody promotes in the background."""
+    order = msgspec.structs.replace(order, stage="")
     error = write_part(job, order, content, FullSpeed(order.writing.threads))
     if error is not None:
         return [failed(order.step, error)]

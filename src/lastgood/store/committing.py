@@ -1,5 +1,6 @@
 """The end of a save: the commit and what follows it, each with its line in the attempt's journal."""
 
+import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -11,16 +12,24 @@ from lastgood.store.writer import CheckpointWriter
 
 
 def commit(
-    writer: CheckpointWriter, journal: Journal, world_size: int, *, clock: Callable[[], float], **facts: Any
+    writer: CheckpointWriter,
+    journal: Journal,
+    world_size: int,
+    *,
+    clock: Callable[[], float],
+    stage: str = "",
+    **facts: Any,
 ) -> tuple[Manifest, float]:
-    """Commit a checkpoint whose parts are all written; its manifest, and the seconds since `began`.
+    """Commit a checkpoint whose parts are all written; its manifest, and the seconds since `began`. `stage` is the
+    path of the stage that it is on, if it is.
 
     `facts` as for `CheckpointWriter.commit`. Raises what that raises.
     """
     manifest = writer.commit(world_size, **facts)
     write_s = max(0.0, clock() - facts["began"])
+    where = {"stage": stage, "host": socket.gethostname()} if stage else {}
     journal.write(
-        "committed", step=manifest.step, name=manifest.name, bytes=manifest.bytes, write_s=round(write_s, 6)
+        "committed", step=manifest.step, name=manifest.name, bytes=manifest.bytes, write_s=round(write_s, 6), **where
     )
     return manifest, write_s
 

@@ -32,6 +32,8 @@ class JobDirectory:
         self.constants = path / layout.CONSTANTS_DIR
         self.known_fresh: dict[int, bool] = {}
         """Of the attempts read so far, whether each was meant to start anew."""
+        self.elsewhere: dict[Path, JobDirectory] = {}
+        """Other directories of the same job (see store.staging), one object for each."""
         self.settling = threading.Lock()
         """Held where a checkpoint becomes one, and where it is judged which constants checkpoints need."""
 

@@ -20,13 +20,13 @@ import msgspec
 
 from lastgood.core import layout
 from lastgood.core.errors import DamagedError, NoSuchJobError, StorageError
-from lastgood.core.manifest import Part
+from lastgood.core.manifest import Constants, Part
 from lastgood.core.sealed import unseal
 from lastgood.store import durable
 from lastgood.store.attempts import check_fence
 from lastgood.store.catalogue import set_mark
 from lastgood.store.constants import ConstantsWriter
-from lastgood.store.copying import copy_data, copy_part
+from lastgood.store.copying import OnBytes, copy_data, copy_part
 from lastgood.store.gentle import Pacer
 from lastgood.store.jobdir import read_document
 from lastgood.store.reader import Checkpoint, open_checkpoint
@@ -119,18 +119,45 @@ class Promoter:
 
             for reference in manifest.parts:
                 part = source.part(reference.rank)
-                self._put_constants(part, note, pacer)
+                self.put_constants(part.attempt, part.constants, pacer, note)
                 copy_part(source.directory, reference, part.data, writer.directory, pacer, note)
             writer.commit_copy(text, [constants.file for constants in manifest.constants])
             return progress.done_bytes
 
-    def _put_constants(self, part: Part, note: Callable[[int], None], pacer: Pacer | None) -> None:
-        constants = self._constants.get(part.attempt)
-        if constants is None:
-            constants = ConstantsWriter(self._stage.job, part.attempt, fence=self._check_fence)
-            self._constants[part.attempt] = constants
-        for one in part.constants:
-            constants.put_copy(self._stage.staged.constants / one.data.file, one.data, pacer, note)
+    def put_constants(
+        self,
+        attempt: int,
+        constants: list[Constants],
+        pacer: Pacer | None = None,
+        on_bytes: OnBytes | None = None,
+    ) -> None:
+        """Have constants of an attempt in the job's own directory, too. Raises as `promote`."""
+        writer = self._constants.get(attempt)
+        if writer is None:
+            writer = self._constants[attempt] = ConstantsWriter(self._stage.job, attempt, fence=self._check_fence)
+        for one in constants:
+            writer.put_copy(self._stage.staged.constants / one.data.file, one.data, pacer, on_bytes)
+
+    def carry_over(self, step: int, attempt: int, rank: int, pacer: Pacer | None = None) -> None:
+        """Put a part that is on the stage already into the same checkpoint in the job's own directory: the stage has
+        failed after it, and a checkpoint is in one place.
+
+        Raises StorageError or PermissionDeniedError, DamagedError if the part is not whole, FencedError.
+        """
+        source = self._stage.writer(step, attempt).directory
+        target = CheckpointWriter(self._stage.job, step, attempt, fence=self._check_fence).directory
+        name = layout.part_file(rank)
+        with self._explained(target):
+            self._check_fence()
+            with durable.explained("read", source / name):
+                text = read_document(source / name)
+            if text is None:
+                raise DamagedError(f"{source.name}/{name} is missing")
+            part = unseal(text, Part, f"{source.name}/{name}")
+            durable.make_directory(target)
+            self.put_constants(attempt, part.constants, pacer)
+            copy_data(source / layout.data_file(rank), part.data, target / layout.data_file(rank), pacer)
+            durable.write_file(target / name, text)
 
     @contextmanager
     def _explained(self, directory: Path) -> Iterator[None]:
@@ -144,28 +171,3 @@ class Promoter:
 
     def _check_fence(self) -> None:
         check_fence(self._stage.job, self._authority())
-
-
-def carry_over(stage: Stage, step: int, attempt: int, rank: int, pacer: Pacer | None = None) -> None:
-    """Put a part that is on the stage already into the same checkpoint in the job's own directory: the stage has
-    failed another rank, and a checkpoint is in one place.
-
-    Raises StorageError or PermissionDeniedError, DamagedError if the part is not whole, FencedError.
-    """
-    target = CheckpointWriter(stage.job, step, attempt)
-    source: Path = stage.writer(step, attempt).directory
-    name = layout.part_file(rank)
-    with durable.explained("write a checkpoint to", target.directory, safe="earlier checkpoints are untouched"):
-        check_fence(stage.job, attempt)
-        with durable.explained("read", source / name):
-            text = read_document(source / name)
-        if text is None:
-            raise DamagedError(f"{source.name}/{name} is missing")
-        part = unseal(text, Part, f"{source.name}/{name}")
-        durable.make_directory(target.directory)
-        for constants in part.constants:
-            ConstantsWriter(stage.job, attempt).put_copy(
-                stage.staged.constants / constants.data.file, constants.data, pacer
-            )
-        copy_data(source / layout.data_file(rank), part.data, target.directory / layout.data_file(rank), pacer)
-        durable.write_file(target.directory / name, text)

@@ -50,12 +50,14 @@ class Stage:
     """
 
     def __init__(self, job: JobDirectory, path: Path) -> None:
+        """The stage at an absolute path, which is not looked at."""
         self.job = job
         """The durable one."""
         self.path = path
-        self.staged = JobDirectory(path / job.id, job.job)
-        self.staged.attempts = job.attempts
-        self.staged.known_fresh = job.known_fresh
+        staged = JobDirectory(path / job.id, job.job)
+        staged.attempts = job.attempts
+        staged.known_fresh = job.known_fresh
+        self.staged = job.elsewhere.setdefault(path, staged)
 
     def writer(self, step: int, attempt: int) -> CheckpointWriter:
         """Writes a checkpoint to the stage."""
