@@ -47,9 +47,9 @@ BASELINES = {"orbax": "none-jax", "none-jax": "none-jax"}
 
 FIGURES = ("stall", "slowdown", "durable", "memory")
 EVERY = 10
-STALL_SAVES = 4
+STALL_SAVES = 3
 SLOWED_SAVES = 4
-IDLE_SAVES = 4
+IDLE_SAVES = 3
 DISTRIBUTIONS = (
     "torch",
     "safetensors",

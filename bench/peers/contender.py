@@ -3,6 +3,7 @@
 import importlib.metadata
 import importlib.util
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,6 +65,13 @@ class Contender:
     def settle(self) -> Path:
         """Wait until the newest save is in storage, flushed, and return its file or directory."""
         raise NotImplementedError
+
+    def forget(self, place: Path) -> None:
+        """Remove an old checkpoint, as every program does that saves more than a few times."""
+        if place.is_dir():
+            shutil.rmtree(place)
+        else:
+            place.unlink()
 
     def begin_load(self, state: Any) -> None:
         """Set up for loading: import what is needed."""

@@ -114,6 +114,10 @@ class DlroverMemory(Contender):
     def settle(self) -> Path:
         return self.directory
 
+    def forget(self, place: Path) -> None:
+        if place != self.directory:
+            super().forget(place)
+
     def end(self) -> None:
         self._checkpointer._engine._shm_handler.unlink()
 

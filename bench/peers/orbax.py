@@ -73,6 +73,10 @@ class JaxPlain(Contender):
     def settle(self) -> Path:
         return self.directory
 
+    def forget(self, place: Path) -> None:
+        if place != self.directory:
+            super().forget(place)
+
 
 class Orbax(JaxPlain):
     """Without compression, which halves its time for values that do not compress."""

@@ -50,6 +50,9 @@ class Lastgood(Contender):
         flush(manifest)
         return place
 
+    def forget(self, place: Path) -> None:
+        """Retention does."""
+
     def begin_load(self, state: Any) -> None:
         super().begin_load(state)
         import lastgood

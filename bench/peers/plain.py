@@ -13,3 +13,6 @@ class Plain(Contender):
 
     def settle(self) -> Path:
         return self.directory
+
+    def forget(self, place: Path) -> None:
+        pass

@@ -14,6 +14,9 @@ from peers import processes
 from peers.contender import Contender
 from peers.registry import NAMES, contender
 
+KEPT = 2
+"""Checkpoints that stay beside a new one."""
+
 
 def main() -> None:
     arguments = _parse()
@@ -42,14 +45,18 @@ def _loop(chosen: Contender, state: Any, arguments: argparse.Namespace) -> dict[
         state.update()
     ready = time.monotonic()
     chosen.begin(state, arguments.directory, arguments.every)
-    tops, ended = [], 0.0
+    tops: list[float] = []
+    places: list[Path] = []
+    ended = 0.0
     for step in chosen.steps(arguments.steps):
         tops.append(time.monotonic())
         if step == 2:
             # A job runs longer than this before its first save; what is made ready in the background can be.
             time.sleep(arguments.pause)
         if arguments.settle and step > arguments.every and step % arguments.every == 4:
-            chosen.settle()
+            places.append(chosen.settle())
+            if len(places) > KEPT:
+                chosen.forget(places[-1 - KEPT])
         state.compute()
         chosen.before_update()
         state.update()
@@ -66,6 +73,7 @@ def _idle(chosen: Contender, state: Any, arguments: argparse.Namespace) -> dict[
     bytes that were written meanwhile, and those that are there."""
     chosen.begin(state, arguments.directory, 1)
     durable_s, written, kept = [], [], []
+    places: list[Path] = []
     ended, before = 0.0, 0
     for step in chosen.steps(arguments.steps):
         if step == 1:
@@ -75,6 +83,9 @@ def _idle(chosen: Contender, state: Any, arguments: argparse.Namespace) -> dict[
             durable_s.append(time.monotonic() - ended)
             written.append(processes.written_bytes(arguments.token) - before)
             kept.append(_size(place))
+            places.append(place)
+            if len(places) > KEPT:
+                chosen.forget(places[-1 - KEPT])
         chosen.before_update()
         state.update()
         before = processes.written_bytes(arguments.token)
