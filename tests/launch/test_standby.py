@@ -217,7 +217,10 @@ def test_none_is_kept_for_the_last_attempt(standing: Standing) -> None:
     [
         (["bash", "-c", "true"], "the command is neither `python SCRIPT` nor `python -m MODULE`"),
         ([sys.executable, "-c", "pass"], "the command is neither `python SCRIPT` nor `python -m MODULE`"),
-        ([sys.executable, "-m", "torch.distributed.run", "--help"], "torchrun starts its ranks itself"),
+        (
+            [sys.executable, "-m", "torch.distributed.run", "--help"],
+            "torchrun's option --help is none of those with which it is known to work",
+        ),
     ],
 )
 def test_a_command_that_it_cannot_stand_in_for_is_run_and_that_is_said(

@@ -81,7 +81,7 @@ def _keeper(
 def _standby(request: RunRequest, console: Console) -> Standby | None:
     if not request.is_standby_wanted:
         return None
-    standby = standby_for(request.command, os.environ.get("PATH"), console.say)
+    standby = standby_for(request.command, os.environ, console.say)
     if isinstance(standby, Standby):
         return standby
     console.say(f"--standby has no effect: {standby}", is_important=True)

@@ -1,7 +1,7 @@
 """Commands that are Python with a script or a module: the ones that a standby can stand in for."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -18,8 +18,6 @@ class PythonCommand(msgspec.Struct, frozen=True):
     interpreter: str
     options: list[str]
     rest: list[str]
-    given: list[str]
-    """The whole command, `env` with it."""
     assigned: dict[str, str] = {}
     """Variables that `env` would set first."""
 
@@ -31,10 +29,6 @@ class PythonCommand(msgspec.Struct, frozen=True):
     def module(self) -> str:
         """Empty if it runs a script."""
         return self.rest[1] if self.rest[0] == "-m" else ""
-
-    def environment(self, given: Mapping[str, str]) -> dict[str, str]:
-        """What it finds around it if `given` is what the command is started with."""
-        return {**given, **self.assigned}
 
 
 def is_named_python(word: str) -> bool:
@@ -66,7 +60,7 @@ def parse_python_command(
     end = _end_of_options(words)
     if end is None:
         return None
-    return PythonCommand(words[0], words[1:end], words[end:], list(command), assigned)
+    return PythonCommand(words[0], words[1:end], words[end:], assigned)
 
 
 def _end_of_options(words: list[str]) -> int | None:

@@ -5,94 +5,41 @@ look at its script. What the attempt has imported by its first step it imports t
 standard output and error of its own, which become those of the attempt; what imports have printed is in them.
 """
 
-import marshal
 import os
-import select
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import psutil
 
 from lastgood.core.errors import LastgoodError
-from lastgood.core.imports import Imported, decode
-from lastgood.core.layout import Env
+from lastgood.core.heartbeat import heartbeat_file
+from lastgood.core.imports import Imported, decode, imports_file
 from lastgood.core.units import byte_size, duration
-from lastgood.launch import sameness
-from lastgood.launch.import_order import import_order
 from lastgood.launch.known_commands import is_torchrun
-from lastgood.launch.process import Command, start_process
+from lastgood.launch.parked import Parked, park, park_ranks
+from lastgood.launch.process import Command
 from lastgood.launch.python_command import PythonCommand, is_named_python, parse_python_command
+from lastgood.launch.standby_plan import make_plan
+from lastgood.launch.torchrun_command import TorchrunCommand, parse_torchrun
 from lastgood.store.attempts import Journal
 
-_PARKING = Path(__file__).parent / "parking"
 _IMPORT_LIMIT_S = 600.0
-_GO_LIMIT_S = 5.0
 _END_LIMIT_S = 5.0
-
-_TO_SECOND_LIFE = """\
-import os, sys
-given = dict(e.split(b"=", 1) for e in open("/proc/self/environ", "rb").read().split(b"\\0") if b"=" in e)
-given[b"LASTGOOD_PARK"] = os.environb[b"LASTGOOD_PARK"]
-if given[b"LASTGOOD_PARK"].startswith(b"second:"):
-    os.execvpe(sys.argv[1], sys.argv[1:], given)
-"""
-"""Runs where the script would, in a process that has come by the parking place, and makes it the command."""
-
-
-class Parked(msgspec.Struct):
-    """A process that is on its way to its parking place, or there."""
-
-    process: "subprocess.Popen[bytes]"
-    control: socket.socket
-    plan_fd: int
-    pidfd: int
-    began: float
-    modules: int
-    found: sameness.Found
-    look: Callable[[], sameness.Found]
-    """Again."""
-    environment: dict[str, str]
-    native: sameness.Found | None = None
-    """What it has mapped, once it waits."""
-
-    @property
-    def is_ready(self) -> bool:
-        return self.native is not None
-
-    def end(self) -> None:
-        """Kill it with all that belongs to it, and let go of it."""
-        with suppress(psutil.Error):
-            for child in psutil.Process(self.process.pid).children(recursive=True):
-                child.kill()
-        # Not by its number: it may have ended, and the number may be another's by now.
-        with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
-        with suppress(subprocess.TimeoutExpired):
-            self.process.wait(_END_LIMIT_S)
-        self.let_go()
-        for stream in (self.process.stdout, self.process.stderr):
-            if stream is not None:
-                stream.close()
-
-    def let_go(self) -> None:
-        self.control.close()
-        os.close(self.plan_fd)
-        os.close(self.pidfd)
 
 
 class Standby:
     """Keeps one standby for a command while an attempt of it runs, and hands it out for the next."""
 
-    def __init__(self, command: PythonCommand, say: Callable[[str], None]) -> None:
-        self._command = command
+    def __init__(
+        self, command: Sequence[str], runs: PythonCommand | TorchrunCommand, say: Callable[[str], None]
+    ) -> None:
+        self._command = list(command)
+        self._runs = runs
         self._say = say
         self._parked: Parked | None = None
         self._tried_for: int | None = None
@@ -113,10 +60,10 @@ class Standby:
             self._attend(self._parked, journal)
         elif self.is_wanted and self._tried_for != command.pid:
             self._why_none = "the attempt before it had not done a step yet"
-            imported = _report_of(command.pid, directory)
-            if imported is not None:
+            reports = self._reports(command, directory)
+            if reports:
                 self._tried_for = command.pid
-                self._parked = self._begin(imported, environment, lock_fd, command)
+                self._parked = self._begin(reports, environment, lock_fd, command)
 
     def take(self, arguments: Sequence[str], environment: Mapping[str, str]) -> "subprocess.Popen[bytes] | None":
         """The standby, as the running command; None if it has to be started cold, which is said and why."""
@@ -125,16 +72,16 @@ class Standby:
             if self._why_none:
                 self._say(f"this start is a cold one: {self._why_none}")
             return None
-        given = self._command.environment(environment)
+        given = {**environment, **self._runs.assigned}
         problem = self._problem(parked, arguments, given)
-        if not problem and not _go(parked, given):
+        if not problem and not parked.go(given):
             problem = f"the standby does not go on: {self._how_it_ended(parked)}"
         if problem:
             parked.end()
             self._say(f"this start is a cold one: {problem}")
             return None
         parked.let_go()
-        self._say(f"the standby takes over: Python and {parked.modules} modules are there already")
+        self._say(f"the standby takes over: Python and {parked.plan.modules} modules are there already")
         return parked.process
 
     def close(self) -> None:
@@ -142,11 +89,31 @@ class Standby:
             self._parked.end()
             self._parked = None
 
+    def _reports(self, command: Command, directory: Path) -> list[Imported]:
+        """What each rank has imported; empty if one that is there has not said it yet, or cannot be parked."""
+        found: list[Imported] = []
+        while (directory / heartbeat_file(len(found))).exists():
+            imported = None
+            with suppress(OSError):
+                imported = decode((directory / imports_file(len(found))).read_bytes())
+            if imported is None:
+                return []
+            found.append(imported)
+        if isinstance(self._runs, TorchrunCommand):
+            return found
+        return found if [imported.pid for imported in found] == [command.pid] else []
+
     def _begin(
-        self, imported: Imported, environment: Mapping[str, str], lock_fd: int, command: Command
+        self, reports: list[Imported], environment: Mapping[str, str], lock_fd: int, command: Command
     ) -> Parked | None:
+        given = {**environment, **self._runs.assigned}
         try:
-            parked = _start(self._command, imported, self._command.environment(environment), lock_fd)
+            if isinstance(self._runs, TorchrunCommand):
+                plans = [make_plan(imported, given) for imported in reports]
+                parked = park_ranks(self._runs.first_life, self._runs.words, plans, given, lock_fd)
+            else:
+                first_life = [self._runs.interpreter, *self._runs.options]
+                parked = park(first_life, self._runs.words, make_plan(reports[0], given), given, lock_fd)
         except (OSError, LastgoodError) as error:
             self._why_none = f"no standby can be started: {error}"
             return None
@@ -154,38 +121,30 @@ class Standby:
         return parked
 
     def _attend(self, parked: Parked, journal: Journal) -> None:
-        message = _receive(parked.control)
-        if message is None:
-            if not parked.is_ready and time.monotonic() - parked.began > _IMPORT_LIMIT_S:
-                self._give_up(parked, f"its imports are not done after {duration(_IMPORT_LIMIT_S)}", journal)
-        elif message == b"ready":
+        said = parked.hear()
+        if said == "ready":
             self._note_ready(parked, journal)
-        elif message.startswith(b"no: "):
-            self._give_up(parked, os.fsdecode(message[4:]), journal)
-        else:
+        elif said:
+            self._give_up(parked, said, journal)
+        elif parked.is_gone():
             self._give_up(parked, self._how_it_ended(parked), journal)
+        elif not parked.is_ready and time.monotonic() - parked.began > _IMPORT_LIMIT_S:
+            self._give_up(parked, f"its imports are not done after {duration(_IMPORT_LIMIT_S)}", journal)
 
     def _note_ready(self, parked: Parked, journal: Journal) -> None:
-        with suppress(psutil.Error):
-            process = psutil.Process(parked.process.pid)
-            if process.children():
-                self._give_up(parked, "an imported module has started a process", journal)
-                return
-            memory = process.memory_full_info()
-            parked.native = sameness.look(sameness.mapped_files(process.pid), (), ())
-            took_s = time.monotonic() - parked.began
-            journal.write(
-                "standby",
-                is_ready=True,
-                modules=parked.modules,
-                uss_bytes=memory.uss,
-                pss_bytes=memory.pss,
-                took_s=round(took_s, 3),
-            )
-            self._say(
-                f"standby ready after {duration(took_s)}: {parked.modules} modules imported, "
-                f"{byte_size(memory.uss)} of memory of its own ({byte_size(memory.pss)} with its share of what is shared)"
-            )
+        own = shared = 0
+        for process in parked.members():
+            with suppress(psutil.Error):
+                memory = process.memory_full_info()
+                own, shared = own + memory.uss, shared + memory.pss
+        took_s, modules = time.monotonic() - parked.began, parked.plan.modules
+        journal.write(
+            "standby", is_ready=True, modules=modules, uss_bytes=own, pss_bytes=shared, took_s=round(took_s, 3)
+        )
+        self._say(
+            f"standby ready after {duration(took_s)}: {modules} modules imported, {byte_size(own)} of memory of its own "
+            f"({byte_size(shared)} with its share of what is shared)"
+        )
 
     def _give_up(self, parked: Parked, why: str, journal: Journal) -> None:
         parked.end()
@@ -203,14 +162,15 @@ class Standby:
         return len(killed)
 
     def _how_it_ended(self, parked: Parked) -> str:
-        """Called when its end of the connection is closed."""
         status: int | None = None
         with suppress(subprocess.TimeoutExpired):
-            status = parked.process.wait(_END_LIMIT_S)
+            status = parked.process.wait(_END_LIMIT_S if parked.is_gone() else 0)
         status = self._statuses.get(parked.process.pid, status)
+        if status is None:
+            return "it does not answer"
         if status == 0:
             return "this interpreter, with its options, does not come by the place where a standby waits"
-        if status is not None and status < 0:
+        if status < 0:
             self._unasked.add(parked.process.pid)
             return f"it was ended by {signal.Signals(-status).name}"
         return f"it has ended with exit code {status}"
@@ -219,144 +179,35 @@ class Standby:
         """Why it could differ from a cold start."""
         if not parked.is_ready:
             return "the standby is not ready yet"
-        if list(arguments) != self._command.given:
+        if list(arguments) != self._command:
             return "the command has other arguments now"
         if _not_ours(environment) != _not_ours(parked.environment):
             return "the command has another environment now"
-        if _receive(parked.control) is not None:
+        if parked.is_gone():
             return f"the standby is gone: {self._how_it_ended(parked)}"
-        assert parked.native is not None
-        native = sameness.look(parked.native.files, (), ())
-        return sameness.difference(parked.found, parked.look()) or sameness.difference(parked.native, native)
+        return parked.hear() or parked.difference()
 
 
-def standby_for(command: Sequence[str], path: str | None, say: Callable[[str], None]) -> Standby | str:
-    """For a command that `path` finds; a text that says why there cannot be one."""
-    if is_torchrun(command):
-        return "torchrun starts its ranks itself"
+def standby_for(command: Sequence[str], environment: Mapping[str, str], say: Callable[[str], None]) -> Standby | str:
+    """For a command that is started with these variables; a text that says why there cannot be one."""
 
     def is_python(word: str) -> bool:
-        return is_named_python(word) or is_named_python(os.path.realpath(shutil.which(word, path=path) or word))
+        found = shutil.which(word, path=environment.get("PATH")) or word
+        return is_named_python(word) or is_named_python(os.path.realpath(found))
 
-    python = parse_python_command(command, is_python)
-    if python is None:
+    runs: PythonCommand | TorchrunCommand | str | None
+    runs = parse_torchrun(command, environment) if is_torchrun(command) else parse_python_command(command, is_python)
+    if runs is None:
         return "the command is neither `python SCRIPT` nor `python -m MODULE`"
+    if isinstance(runs, str):
+        return runs
     try:
         os.close(os.pidfd_open(os.getpid()))
     except OSError as error:
         return f"this kernel cannot watch a single process (pidfd_open: {error.strerror})"
-    return Standby(python, say)
-
-
-def _report_of(pid: int, directory: Path) -> Imported | None:
-    for path in directory.glob("rank-*.imports"):
-        with suppress(OSError):
-            imported = decode(path.read_bytes())
-            if imported is not None and imported.pid == pid:
-                return imported
-    return None
-
-
-def _start(command: PythonCommand, imported: Imported, given: Mapping[str, str], lock_fd: int) -> Parked:
-    def is_own(file: str) -> bool:
-        folders = file.split("/")
-        if any(name in folders for name in sameness.INSTALLED_IN):
-            return False
-        return not file.startswith((imported.standard_library + "/", os.fspath(_PARKING.parent.parent) + "/"))
-
-    order = import_order(imported, is_own, lambda file: Path(os.fsdecode(file.encode("latin-1"))).read_bytes())
-    names = [*order.first, *order.later]
-    files = dict(imported.modules)
-    plan = {
-        "environment": _as_bytes(given),
-        "main_file": _path(imported.main_file),
-        "first": [(name, _path(files[name])) for name in order.first],
-        "later": [(name, _path(files[name])) for name in order.later],
-        "changed": {
-            _latin(name): None if value is None else _latin(value)
-            for name, value in imported.changed.items()
-            if not _is_known(name, value, given)
-        },
-    }
-    watched = [_path(file) for file in (*files.values(), imported.main_file) if file]
-    path = [_path(entry) for entry in imported.path]
-
-    def look() -> sameness.Found:
-        return sameness.look(watched, path, names)
-
-    # Before anything is imported: what changes meanwhile counts as changed.
-    found = look()
-    plan_fd = os.memfd_create("lastgood-standby", os.MFD_CLOEXEC)
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    try:
-        _write_all(plan_fd, plan)
-        inherited = {
-            **given,
-            "PYTHONPATH": os.pathsep.join(filter(None, (os.fspath(_PARKING), given.get("PYTHONPATH")))),
-            Env.PARK: f"first:{theirs.fileno()}:{plan_fd}",
-        }
-        first = [command.interpreter, *command.options, "-c", _TO_SECOND_LIFE, *command.words]
-        process = start_process(first, inherited, (lock_fd, theirs.fileno(), plan_fd))
-        pidfd = os.pidfd_open(process.pid)
-    except BaseException:
-        ours.close()
-        os.close(plan_fd)
-        raise
-    finally:
-        theirs.close()
-    return Parked(process, ours, plan_fd, pidfd, time.monotonic(), len(names), found, look, dict(given))
-
-
-def _go(parked: Parked, environment: Mapping[str, str]) -> bool:
-    """Let it become the command. If that does not work, it must not live on."""
-    try:
-        os.ftruncate(parked.plan_fd, 0)
-        _write_all(parked.plan_fd, _as_bytes(environment))
-        parked.control.send(b"go")
-    except OSError:
-        return False
-    poll = select.poll()
-    poll.register(parked.control, select.POLLIN)
-    return bool(poll.poll(_GO_LIMIT_S * 1000)) and _receive(parked.control) == b"going"
-
-
-def _receive(control: socket.socket) -> bytes | None:
-    """A message; None if there is none; empty if the other end is gone."""
-    try:
-        return control.recv(4096, socket.MSG_DONTWAIT)
-    except BlockingIOError:
-        return None
-    except OSError:
-        return b""
-
-
-def _is_known(name: str, value: str | None, given: Mapping[str, str]) -> bool:
-    """The program has not changed this variable itself: it was given so, or is what the launcher tells it."""
-    if _latin(name).startswith(b"LASTGOOD_"):
-        return True
-    before = given.get(os.fsdecode(_latin(name)))
-    return value is not None and before is not None and os.fsencode(before) == _latin(value)
+    return Standby(command, runs, say)
 
 
 def _not_ours(environment: Mapping[str, str]) -> dict[str, str]:
     """What no attempt is told anew."""
     return {name: value for name, value in environment.items() if not name.startswith("LASTGOOD_")}
-
-
-def _as_bytes(environment: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    return [(os.fsencode(name), os.fsencode(value)) for name, value in environment.items()]
-
-
-def _write_all(fd: int, value: Any) -> None:
-    data = marshal.dumps(value, 2)
-    at = 0
-    while at < len(data):
-        at += os.pwrite(fd, data[at:], at)
-
-
-def _latin(text: str) -> bytes:
-    return text.encode("latin-1")
-
-
-def _path(text: str) -> str:
-    return os.fsdecode(_latin(text))
