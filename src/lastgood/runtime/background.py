@@ -263,6 +263,7 @@ class Background:
         self._copy.join()
         copy, self._copy = self._copy, None
         if copy.problem is not None:
+            self._journal("save_failed", step=copy.order.step, rank=self._home.rank, error=copy.problem.what)
             self._note(protocol.failed(copy.order.step, copy.problem))
         elif not copy.slot.turn:
             self._slots.note_taken(copy.slot, copy.order)

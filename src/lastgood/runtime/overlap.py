@@ -19,11 +19,6 @@ class Overlap:
         self._ends: list[Callable[[], None]] = []
         self._untrusted: set[str] = set()
 
-    @property
-    def is_useful(self) -> bool:
-        """There is something that steps."""
-        return bool(self._stepping)
-
     def later(self, arrays: Iterable[Array]) -> frozenset[str]:
         """Which of these need not be copied at the safe point, by name."""
         own = {identity: size for one in self._stepping for identity, size in one.own_arrays(LEAST_BYTES).items()}

@@ -22,12 +22,12 @@ from lastgood.runtime.finding import Home
 from lastgood.runtime.host import fingerprint_of
 from lastgood.runtime.loading import Program
 from lastgood.runtime.opening import OpenedJob, choose_path, open_for
-from lastgood.runtime.ports import DeviceCopies, Framework, Ranks
+from lastgood.runtime.ports import DeviceCopies, Framework, Ranks, Stepping
 from lastgood.runtime.resume import Found, Resumer
 from lastgood.runtime.saver import OnSaveError, Saver
 from lastgood.runtime.saver import Settings as SaveSettings
 from lastgood.runtime.session import Facts, Session
-from lastgood.runtime.state import make_entries
+from lastgood.runtime.state import make_entries, parts_of
 from lastgood.runtime.supply import Read
 from lastgood.runtime.values_log import ValuesLog
 from lastgood.store.attempts import Journal
@@ -114,8 +114,10 @@ class Starting:
             internal,
         )
         lender = self._background.lend if self._background is not None else None
-        self._resumer = Resumer(opened.job, opened.attempt, ranks, frameworks, lender, read=wishes.read)
+        self._resumer = Resumer(opened.job, opened.attempt, ranks, frameworks, lender, read=wishes.read, local_ranks=surroundings.local_ranks)
         self._notes: list[str] = []
+        if wishes.overlap and not any(isinstance(part, Stepping) for part in parts_of(self._entries.values())):
+            self._notes.append("overlap=True changes nothing: there is no optimizer of torch in the state")
         self._found: Found
 
     @property
