@@ -2,6 +2,7 @@
 
 import errno
 import os
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -64,21 +65,29 @@ def restore(job: str, read: Any, how: str = "", allow: bool = False, rank_limit:
     )
     expected = state_of(rank, run.step)
     is_right = all(torch.equal(tensor, expected[name]) for name, tensor in state.items())
-    say(f"step {run.step} read {count[0]} {'right' if is_right else 'WRONG'}")
+    ways = f"read {count['fast'] + count['cache']} cached {count['cache']}"
+    say(f"step {run.step} {ways} {'right' if is_right else 'WRONG'}")
     os._exit(0)
 
 
-def _count_reads(how: str, rank: int) -> list[int]:
-    count = [0]
-    real = content.StoredContent.block
+def _count_reads(how: str, rank: int) -> Counter[str]:
+    """Bytes that are read of data files in each way."""
+    count: Counter[str] = Counter()
+    ways: dict[int, str] = {}
+    real, real_init = content.StoredContent.block, content.StoredContent.__init__
+
+    def init(self: Any, path: Path, expected_bytes: int, way: Any = "fast") -> None:
+        real_init(self, path, expected_bytes, way)
+        ways[id(self)] = way
 
     def block(self: Any, begin: int, end: int) -> memoryview | None:
-        count[0] += end - begin
+        count[ways[id(self)]] += end - begin
         if how == "storage fails" and rank == 1 and begin > 10 * BLOCK_BYTES and "000000000002-" in self.name:
             raise OSError(errno.EIO, "Input/output error")
         return real(self, begin, end)
 
     content.StoredContent.block = block  # type: ignore[method-assign]
+    content.StoredContent.__init__ = init  # type: ignore[method-assign]
     return count
 
 

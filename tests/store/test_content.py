@@ -84,12 +84,12 @@ def file(tmp_path_factory) -> tuple[Path, DataFile]:
 @given(
     block_bytes=st.integers(4096, 5_000_000),
     names=st.sets(st.sampled_from(sorted(SIZES))),
-    is_device_meant=st.booleans(),
+    way=st.sampled_from(["fast", "device", "cache"]),
 )
-def test_blocks_of_any_size_bring_each_array_to_its_place(tmp_path_factory, block_bytes, names, is_device_meant):
+def test_blocks_of_any_size_bring_each_array_to_its_place(tmp_path_factory, block_bytes, names, way):
     path = tmp_path_factory.mktemp("blocks") / "rank-00000.safetensors"
     expected = file_with(path, block_bytes)
-    opened = VerifiedFile(StoredContent(path, expected.bytes, is_device_meant=is_device_meant), expected)
+    opened = VerifiedFile(StoredContent(path, expected.bytes, way), expected)
     places = {name: [bytearray(SIZES[name]), bytearray(SIZES[name])] for name in names}
     opened.load({name: [memoryview(place) for place in both] for name, both in places.items()})
     assert places == {name: [CONTENT[name], CONTENT[name]] for name in names}
@@ -120,6 +120,14 @@ def test_what_is_in_the_page_cache_is_read_from_there(file):
     assert bytes_from_device() - before < SIZES["a"] // 2
 
 
+def test_what_others_read_too_is_brought_into_the_page_cache(file):
+    path, expected = file
+    drop_from_cache(path)
+    opened = VerifiedFile(StoredContent(path, expected.bytes, "cache"), expected)
+    assert bytes(opened.read(["a"])["a"]) == CONTENT["a"]
+    assert is_cached(path)
+
+
 def test_verifying_asks_the_device_and_leaves_the_page_cache_alone(job):
     if not has_direct_reads(job.path):
         pytest.skip("this file system has no direct reads")
@@ -148,7 +156,7 @@ def test_a_file_system_that_takes_the_flag_and_refuses_the_read(file, monkeypatc
         return real(fd, views, at)
 
     monkeypatch.setattr(os, "preadv", preadv)
-    opened = VerifiedFile(StoredContent(path, expected.bytes, is_device_meant=True), expected)
+    opened = VerifiedFile(StoredContent(path, expected.bytes, "device"), expected)
     assert {name: bytes(data) for name, data in opened.read(SIZES).items()} == CONTENT
     assert refused
 

@@ -27,7 +27,7 @@ from lastgood.runtime.agreement import from_rank_0, named, of_each_rank, raise_t
 from lastgood.runtime.offer import Offer, Restored, Target
 from lastgood.runtime.ports import Framework, Ranks
 from lastgood.runtime.sharing import OneReads
-from lastgood.runtime.supply import EachReads, ElsewhereError, Read
+from lastgood.runtime.supply import EachReads, ElsewhereError, Read, Supply
 from lastgood.store import durable
 from lastgood.store.attempts import Journal, attempt_numbers, read_events
 from lastgood.store.catalogue import newest_fresh_attempt, set_mark
@@ -62,8 +62,11 @@ class Resumer:
         lender: MemoryLender | None = None,
         stages: Sequence[Stage] = (),
         read: Read = "each",
+        local_ranks: int = 1,
     ) -> None:
-        """`stages`: where rank 0 looks beside the job's own directory. `read`: how what ranks share is read."""
+        """`stages`: where rank 0 looks beside the job's own directory. `read`: how what ranks share is read.
+        `local_ranks`: how many of them run on this machine."""
+        self._local_ranks = local_ranks
         self._stages = stages
         self._read = read
         self._lender = lender
@@ -217,7 +220,10 @@ class Resumer:
         is_other = checkpoint.manifest.world_size != self._ranks.world_size
         rank = 0 if is_other else self._ranks.rank
         is_shared = self._read == "broadcast" and self._ranks.world_size > 1
-        supply = OneReads(checkpoint, rank, self._ranks) if is_shared else EachReads(checkpoint, rank)
+        if is_shared:
+            supply: Supply = OneReads(checkpoint, rank, self._ranks)
+        else:
+            supply = EachReads(checkpoint, rank, self._local_ranks)
         return Offer(checkpoint, supply, rank, is_other_world_size=is_other)
 
     def _frameworks_for(self, manifest: Manifest) -> dict[str, Framework]:

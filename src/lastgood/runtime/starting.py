@@ -114,7 +114,15 @@ class Starting:
             internal,
         )
         lender = self._background.lend if self._background is not None else None
-        self._resumer = Resumer(opened.job, opened.attempt, ranks, frameworks, lender, read=wishes.read, local_ranks=surroundings.local_ranks)
+        self._resumer = Resumer(
+            opened.job,
+            opened.attempt,
+            ranks,
+            frameworks,
+            lender,
+            read=wishes.read,
+            local_ranks=surroundings.local_ranks,
+        )
         self._notes: list[str] = []
         if wishes.overlap and not any(isinstance(part, Stepping) for part in parts_of(self._entries.values())):
             self._notes.append("overlap=True changes nothing: there is no optimizer of torch in the state")

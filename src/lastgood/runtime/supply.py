@@ -30,7 +30,9 @@ class Supply(Protocol):
 class EachReads:
     """Each rank reads what it needs itself: its own file, and of other ranks' what is stored once for all."""
 
-    def __init__(self, checkpoint: Checkpoint, rank: int) -> None:
+    def __init__(self, checkpoint: Checkpoint, rank: int, local_ranks: int = 1) -> None:
+        """`local_ranks`: how many run on this machine, which read the same at the same time."""
+        self._local_ranks = local_ranks
         self._checkpoint = checkpoint
         self._rank = rank
         self._holders: dict[str, int] = {}
@@ -59,4 +61,9 @@ class EachReads:
 
     def load(self, places: Places) -> None:
         for rank in sorted({self._holders[name] for name in places}):
-            self._checkpoint.load(rank, {name: to for name, to in places.items() if self._holders[name] == rank})
+            here = {name: to for name, to in places.items() if self._holders[name] == rank}
+            if self._local_ranks > 1:
+                is_alone = self._checkpoint.manifest.world_size == 1
+                common = set(here if is_alone else self._checkpoint.part(rank).shared).intersection(here)
+                self._checkpoint.load(rank, {name: here.pop(name) for name in sorted(common)}, "cache")
+            self._checkpoint.load(rank, here)

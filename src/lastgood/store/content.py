@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from lastgood.core.errors import DamagedError
 from lastgood.store import durable
@@ -22,6 +22,11 @@ _DIRECT_FROM_BYTES = 2**20
 
 _POPULATE_READ = 22
 """MADV_POPULATE_READ (Linux 5.14), which Python has no name for."""
+
+
+Way = Literal["fast", "device", "cache"]
+"""How a file is read: as it is fastest for one process; from the device, whatever is cached; or into the page cache,
+because other processes of this machine read the same and should find it there."""
 
 
 class Content(Protocol):
@@ -42,19 +47,21 @@ class StoredContent:
     """A file. It is read past the page cache (O_DIRECT) into a buffer of each thread: fresh memory takes longer to
     touch than a fast device takes to fill it, and what others have in the page cache stays there.
 
-    A file that is in the page cache already is read from there, unless `is_device_meant`. So is one whose file
+    A file that is in the page cache already is read from there, unless the device is meant. So is one whose file
     system refuses direct reads. Raises OSError wherever it cannot be read.
     """
 
     in_memory = None
 
-    def __init__(self, path: Path, expected_bytes: int, *, is_device_meant: bool = False) -> None:
+    def __init__(self, path: Path, expected_bytes: int, way: Way = "fast") -> None:
         self.name = f"{path.parent.name}/{path.name}"
         self._buffers = threading.local()
         self._fd = durable.open_regular(path)
         if (size := os.fstat(self._fd).st_size) != expected_bytes:
             raise DamagedError(f"{self.name} has {size} bytes; {expected_bytes} were written")
-        self._is_direct = size >= _DIRECT_FROM_BYTES and (is_device_meant or not _is_cached(self._fd, size))
+        self._is_direct = size >= _DIRECT_FROM_BYTES and (
+            way == "device" or (way == "fast" and not _is_cached(self._fd, size))
+        )
         if self._is_direct:
             self._set_direct(is_on=True)
 

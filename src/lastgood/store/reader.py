@@ -13,7 +13,7 @@ from lastgood.core.manifest import Constants, Manifest, Part, PartRef, check_for
 from lastgood.core.sealed import unseal
 from lastgood.core.tensorfile import Placed
 from lastgood.store import durable
-from lastgood.store.content import LentContent, Loan, StoredContent
+from lastgood.store.content import LentContent, Loan, StoredContent, Way
 from lastgood.store.jobdir import JobDirectory, read_document
 from lastgood.store.places import Places, Portion
 from lastgood.store.verified import MAX_PROBLEMS, VerifiedFile
@@ -30,8 +30,8 @@ class Checkpoint:
         self.directory = directory
         self.manifest = manifest
         self._parts: dict[int, Part] = {}
-        self._data: dict[int, VerifiedFile] = {}
-        self._constants: dict[str, VerifiedFile] = {}
+        self._data: dict[tuple[int, Way], VerifiedFile] = {}
+        self._constants: dict[tuple[str, Way], VerifiedFile] = {}
         self._loans: dict[int, Loan] = {}
         self.memory_problems: list[str] = []
         """What was wrong with lent memory, which was given back for it."""
@@ -66,10 +66,10 @@ class Checkpoint:
             found |= taken
         return found
 
-    def load(self, rank: int, places: Places) -> None:
+    def load(self, rank: int, places: Places, way: Way = "fast") -> None:
         """Put the bytes of some arrays of `rank` where they belong, each block after it has passed its check. After
         an error some places are filled and others are not. Takes memory for a few blocks."""
-        self._of_files(rank, places, lambda file, taken: file.load({name: places[name] for name in taken}))
+        self._of_files(rank, places, lambda file, taken: file.load({name: places[name] for name in taken}), way)
 
     def portions(self, rank: int, names: Iterable[str]) -> list[Portion]:
         """Where some arrays of `rank` lie, file by file."""
@@ -103,7 +103,7 @@ class Checkpoint:
         """
         self._stored_only.discard(rank)
         self._loans[rank] = Loan(fd, on_release)
-        self._data.pop(rank, None)
+        self._forget(rank)
 
     def borrow_from(self, lender: Lender) -> None:
         """Ask `lender` for the memory of each rank whose data is needed: it answers with what `lend` takes, or None."""
@@ -113,69 +113,74 @@ class Checkpoint:
         """Read the data of `rank` from storage from now on. Views that were handed out stay valid."""
         self._stored_only.add(rank)
         if self._loans.pop(rank, None) is not None:
-            self._data.pop(rank, None)
+            self._forget(rank)
+
+    def _forget(self, rank: int) -> None:
+        self._data = {key: file for key, file in self._data.items() if key[0] != rank}
 
     @property
     def lent(self) -> frozenset[int]:
         """The ranks whose data is read from memory."""
         return frozenset(self._loans)
 
-    def _of_files(self, rank: int, names: Iterable[str], work: Callable[[VerifiedFile, list[str]], T]) -> list[T]:
+    def _of_files(
+        self, rank: int, names: Iterable[str], work: Callable[[VerifiedFile, list[str]], T], way: Way = "fast"
+    ) -> list[T]:
         """What `work` answers for each file that holds some of these arrays of `rank`, and for which of them."""
         left = dict.fromkeys(names)
         found = []
         for constants in self.part(rank).constants:
             if taken := [name for name in constants.arrays if name in left]:
-                with self._shared(constants) as file:
+                with self._shared(constants, way) as file:
                     found.append(work(file, taken))
             for name in taken:
                 del left[name]
         if left:
-            found.append(self._of_file(rank, lambda file: work(file, list(left))))
+            found.append(self._of_file(rank, lambda file: work(file, list(left)), way))
         return found
 
-    def _of_file(self, rank: int, work: Callable[[VerifiedFile], T]) -> T:
+    def _of_file(self, rank: int, work: Callable[[VerifiedFile], T], way: Way = "fast") -> T:
         """What `work` answers for the data file of `rank`: in memory, if it is lent and passes its checks."""
         try:
-            return work(self._file(rank))
+            return work(self._file(rank, way))
         except DamagedError as error:
             if rank not in self._loans:
                 raise
             # What is in memory is no checkpoint: only what is stored is.
             self.memory_problems.append(error.what)
             self.unlend(rank)
-        return work(self._file(rank))
+        return work(self._file(rank, way))
 
-    def _file(self, rank: int) -> VerifiedFile:
-        if rank not in self._data:
+    def _file(self, rank: int, way: Way) -> VerifiedFile:
+        if (rank, way) not in self._data:
             expected = self.part(rank).data
             lender = None if rank in self._loans or rank in self._stored_only else self._lender
             if lender is not None and (offered := lender(rank)) is not None:
                 self.lend(rank, *offered)
             if (loan := self._loans.get(rank)) is None:
-                self._data[rank] = self._stored(rank)
+                self._data[rank, way] = self._stored(rank, way)
             else:
                 name = f"{self.name}/{layout.data_file(rank)}"
-                self._data[rank] = VerifiedFile(LentContent(loan, name, expected.bytes), expected)
-        return self._data[rank]
+                self._data[rank, way] = VerifiedFile(LentContent(loan, name, expected.bytes), expected)
+        return self._data[rank, way]
 
-    def _stored(self, rank: int, *, is_device_meant: bool = False) -> VerifiedFile:
+    def _stored(self, rank: int, way: Way) -> VerifiedFile:
         expected = self.part(rank).data
         path = self.directory / layout.data_file(rank)
         with _damage_if_missing(f"{self.name}/{path.name}"):
-            content = StoredContent(path, expected.bytes, is_device_meant=is_device_meant)
+            content = StoredContent(path, expected.bytes, way)
         return VerifiedFile(content, expected)
 
     @contextmanager
-    def _shared(self, constants: Constants) -> Iterator[VerifiedFile]:
+    def _shared(self, constants: Constants, way: Way = "fast") -> Iterator[VerifiedFile]:
         """The constants file, for the block; what is wrong with it is damage of this checkpoint."""
         path = self.directory.parents[1] / layout.CONSTANTS_DIR / constants.data.file
         try:
             with _damage_if_missing(f"{layout.CONSTANTS_DIR}/{path.name}"):
-                if path.name not in self._constants:
-                    content = StoredContent(path, constants.data.bytes)
-                    self._constants[path.name] = VerifiedFile(content, constants.data)
-                yield self._constants[path.name]
+                if (path.name, way) not in self._constants:
+                    content = StoredContent(path, constants.data.bytes, way)
+                    self._constants[path.name, way] = VerifiedFile(content, constants.data)
+                yield self._constants[path.name, way]
         except DamagedError as error:
             raise DamagedError(f"{self.name} refers to constants that are damaged: {error.what}") from error
 
@@ -183,11 +188,11 @@ class Checkpoint:
         for constants in self.part(rank).constants:
             # Two checkpoints, or parts, that agree on a file agree on its checksums.
             key = f"{constants.data.file} {xxhash.xxh3_64_hexdigest(constants.data.xxh3.encode())}"
-            with self._shared(constants) as file:
+            with self._shared(constants, "device") as file:
                 problems = [] if key in whole else file.problems()
                 if not problems:
                     _taken(constants, file)
-            self._constants.pop(constants.data.file)
+            self._constants.pop((constants.data.file, "device"))
             if not problems:
                 whole.add(key)
             yield from (f"{self.name} refers to constants that are damaged: {problem}" for problem in problems)
@@ -205,7 +210,7 @@ class Checkpoint:
         unread: OSError | None = None
         for rank in range(self.manifest.world_size):
             try:
-                problems += self._stored(rank, is_device_meant=True).problems()
+                problems += self._stored(rank, "device").problems()
                 problems += self._problems_of_constants(rank, whole)
             except DamagedError as error:
                 problems.append(error.what)
