@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import lastgood
+from keeper.leftovers import end_keepers
 from lastgood.store.catalogue import list_checkpoints
 from lastgood.store.jobdir import open_job
 from runtime.zygote import Zygote, zygote
@@ -21,9 +22,19 @@ def _no_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _foreground(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A save is committed when it returns, unless a test asks for the keeper."""
-    monkeypatch.setenv("LASTGOOD_KEEPER", "off")
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
+    """How saves are made: in the "foreground", where one is committed when it returns, unless a test says otherwise;
+    or in the "background", by a keeper, of which nothing is left at the end."""
+    chosen = getattr(request, "param", "foreground")
+    monkeypatch.setenv("LASTGOOD_KEEPER", "off" if chosen == "foreground" else "on")
+    monkeypatch.setenv("LASTGOOD_KEEPER_LINGER", "30s")
+    yield chosen
+    if chosen == "background":
+        end_keepers(tmp_path)
+
+
+both_ways = pytest.mark.parametrize("way", ["foreground", "background"], indirect=True)
+in_background = pytest.mark.parametrize("way", ["background"], indirect=True)
 
 
 @pytest.fixture

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from runtime.compare import assert_same_end
+from runtime.conftest import both_ways
 from runtime.zygote import Zygote
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, both_ways]
 KILLED = -signal.SIGKILL
 
 
