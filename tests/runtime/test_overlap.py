@@ -141,6 +141,16 @@ def test_parameters_and_moments_are_copied_late_and_nothing_else(tmp_path: Path,
     assert seen[3] == sorted(weights + moments)
 
 
+def test_the_next_safe_point_waits(tmp_path: Path, last_moment: LastMoment) -> None:
+    model, seen = Big(), {}
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with lastgood.Run({"model": model, "optimizer": optimizer}, job=tmp_path / "job", every=2, overlap=True) as run:
+        for step in run.steps(4):
+            # No step of the optimizer ends it.
+            seen[step] = bool(late_names(run))
+    assert seen == {1: False, 2: False, 3: True, 4: False}
+
+
 def test_loading_a_state_into_the_optimizer_waits(tmp_path: Path, last_moment: LastMoment) -> None:
     model, at_load = Big(), []
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
@@ -198,12 +208,17 @@ def add_under_no_grad(model: Any) -> None:
         model.into.weight.add_(1)
 
 
+def change_one_element(model: Any) -> None:
+    with torch.no_grad():
+        model.into.weight[10, 0] += 1
+
+
 def add_to_data(model: Any) -> None:
     # Torch does not count this one as a change.
     model.into.weight.data.add_(1)
 
 
-@pytest.mark.parametrize("change", [add_under_no_grad, add_to_data], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("change", [add_under_no_grad, change_one_element, add_to_data], ids=lambda f: f.__name__)
 def test_a_parameter_that_is_changed_in_the_forward_pass_costs_that_snapshot_loudly(
     tmp_path: Path, last_moment: LastMoment, capsys: pytest.CaptureFixture[str], change: Any
 ) -> None:
