@@ -11,7 +11,7 @@ from torch import nn
 
 import lastgood
 from lastgood.runtime import copying, overlap
-from runtime.training import Average, Tied, seed
+from runtime.training import Average, Tied, join, seed
 
 LIMIT_S = 60.0
 WIDTH = 128
@@ -138,6 +138,28 @@ def train(
             run.values["loss"] = float(loss.detach())
             after(run, step)
     return state
+
+
+def train_together(job: str, is_overlapped: bool, steps: int = 6) -> None:
+    """Two ranks: running statistics and dropout masks of their own, weights in common."""
+    rank, _ = join()
+    torch.manual_seed(1)
+    model = nn.parallel.DistributedDataParallel(Big(), broadcast_buffers=False)
+    optim = torch.optim.AdamW(model.parameters(), lr=0.01)
+    seed(100 + rank)
+    state = {"model": model, "optimizer": optim}
+    with (
+        LastMoment() as moment,
+        lastgood.Run(
+            state, job=job, every=1, overlap=is_overlapped, keep=lastgood.Keep(last=None), rank_limit="30s"
+        ) as run,
+    ):
+        for _ in run.steps(steps):
+            optim.zero_grad()
+            model(torch.randn(8, WIDTH)).square().mean().backward()
+            optim.step()
+    print(f"copied late: {moment.copied_late}", flush=True)
+    torch.distributed.destroy_process_group()
 
 
 def die_while_copying(job: str, at: int, when: str) -> None:

@@ -51,9 +51,13 @@ def contents(path: Path) -> dict[int, tuple[dict[str, Any], dict[str, bytes]]]:
     found = {}
     for listed in list_checkpoints(job):
         checkpoint = open_checkpoint(job, listed.name)
-        state = rank_state(checkpoint, 0)
-        arrays = {name: bytes(checkpoint.read(0, [name])[name]) for name in state.arrays}
-        found[checkpoint.manifest.step] = (state.entries, arrays)
+        entries, arrays = {}, {}
+        for rank in range(checkpoint.manifest.world_size):
+            state = rank_state(checkpoint, rank)
+            entries[f"rank {rank}"] = state.entries
+            for name, held in state.arrays.items():
+                arrays[f"rank {rank}: {name}"] = bytes(checkpoint.read(held.rank, [name])[name])
+        found[checkpoint.manifest.step] = (entries, arrays)
     return found
 
 
@@ -115,6 +119,17 @@ def test_without_a_keeper_it_is_as_if_it_were_not_asked_for(tmp_path: Path, monk
     monkeypatch.setenv("LASTGOOD_KEEPER", "off")
     train(str(tmp_path / "beside"), True)
     train(str(tmp_path / "at once"), False)
+    assert_equal(tmp_path / "beside", tmp_path / "at once", {1, 2, 3, 4, 5, 6})
+
+
+def test_two_ranks_each_copy_their_own_part_late(programs: Zygote, tmp_path: Path) -> None:
+    for name, is_overlapped in (("beside", True), ("at once", False)):
+        pids = programs.ranks(
+            "runtime.overlapping:train_together", job=str(tmp_path / name), is_overlapped=is_overlapped
+        )
+        assert [programs.wait(pid) for pid in pids] == [0, 0]
+        said = [programs.output(pid) for pid in pids]
+        assert all(("copied late: 0\n" in text) is not is_overlapped for text in said)
     assert_equal(tmp_path / "beside", tmp_path / "at once", {1, 2, 3, 4, 5, 6})
 
 
