@@ -28,6 +28,9 @@ class Seen:
         text = re.sub(r"/dev/shm/lastgood-heartbeats-\w+", "<heartbeats>", text)
         text = re.sub(r"LASTGOOD_(LAUNCH|LAUNCHER_PID)=\w+", r"LASTGOOD_\1=...", text)
         text = re.sub(r',\s*"LASTGOOD_STANDBY=1"', "", text)
+        # What torchrun finds anew at each start.
+        found_anew = r"(MASTER_PORT|TORCHELASTIC_RUN_ID|TORCHELASTIC_ERROR_FILE)(=|\": \"b')[^\"']*"
+        text = re.sub(found_anew, r"\1\2...", text)
         self.observed: dict[str, Any] = json.loads(text)
         self.code = ended.code
         self.out = ended.out.splitlines()
@@ -122,6 +125,16 @@ def test_a_script_with_torch_sees_the_same(launcher: Launcher, script: Callable[
     cold, warm = both(launcher, [sys.executable, observer])
     assert_same(cold, warm)
     assert int(cold.observed["kernel"]["c threads"]) == int(warm.observed["kernel"]["c threads"])
+
+
+def test_a_rank_of_torchrun_sees_the_same(launcher: Launcher, script: Callable[[str, str], Path]) -> None:
+    pytest.importorskip("torch")
+    observer = script("observer.py", OBSERVER.replace("IMPORTS", "import torch"))
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=1"]
+    cold, warm = both(launcher, [*torchrun, observer, "--option"])
+    assert cold.modules_at_start() < warm.modules_at_start()
+    assert cold.observed == warm.observed
+    assert cold.code == warm.code
 
 
 TRAINING = """

@@ -72,7 +72,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--standby",
         action="store_true",
         help="keep a process that has imported what the program imports, so that a restart takes a moment; "
-        "for `python SCRIPT` and `python -m MODULE` with programs that use lastgood",
+        "for `python SCRIPT`, `python -m MODULE` and `torchrun --standalone`, with programs that use lastgood",
     )
     add("--quiet", action="store_true", help="say only what went wrong")
     add("words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the command and its arguments")

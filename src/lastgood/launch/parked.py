@@ -85,6 +85,8 @@ class Parked:
         self._links = links
         self._size = size
         self._waiting: set[int] = set()
+        self._below: set[psutil.Process] = set()
+        """What it has started, which would not end with it."""
         self._native: sameness.Found | None = None
         """What it has mapped, once it waits."""
         self._resources = resources
@@ -97,6 +99,7 @@ class Parked:
             said = link.hear()
             if said == b"ready":
                 self._waiting.add(number)
+                self._below |= set(self.members()[1:])
             elif said:
                 return os.fsdecode(said.removeprefix(b"no: "))
         if self.is_ready or len(self._waiting) < len(self._links):
@@ -122,6 +125,10 @@ class Parked:
     def difference(self) -> str:
         """The first thing that a start would find otherwise now; empty if nothing is."""
         assert self._native is not None
+        for process in self._below:
+            with suppress(psutil.Error):
+                if problem := _meeting_problem(process.environ()):
+                    return problem
         native = sameness.look(self._native.files, (), ())
         return sameness.difference(self.plan.found, self.plan.look()) or sameness.difference(self._native, native)
 
@@ -140,7 +147,7 @@ class Parked:
 
     def end(self) -> None:
         """Kill it with all that belongs to it, and let go of it."""
-        for process in self.members()[1:]:
+        for process in self._below.union(self.members()[1:]):
             with suppress(psutil.Error):
                 process.kill()
         # Not by its number: it may have ended, and the number may be another's by now.
@@ -238,6 +245,20 @@ def _start(
     path = os.pathsep.join(filter(None, (os.fspath(_PARKING), environment.get("PYTHONPATH"))))
     led_there = {**environment, "PYTHONPATH": path, Env.PARK: f"first:{place}"}
     return start_process([*first_life, "-c", _TO_SECOND_LIFE, *words], led_there, pass_fds)
+
+
+def _meeting_problem(environment: Mapping[str, str]) -> str:
+    """Ranks of torchrun meet at a port that was free when it was started."""
+    port = environment.get("MASTER_PORT", "")
+    if environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True" or not port.isdigit():
+        return ""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", int(port)))
+        except OSError:
+            return f"port {port}, where its ranks would meet, is used by another process now"
+    return ""
 
 
 def _is_readable(fd: int, limit_s: float) -> bool:

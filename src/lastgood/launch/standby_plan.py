@@ -9,7 +9,6 @@ import msgspec
 
 from lastgood.core.imports import Imported
 from lastgood.launch import sameness
-from lastgood.launch.import_order import import_order
 
 _OURS = Path(__file__).parent.parent
 
@@ -25,6 +24,8 @@ class Plan(msgspec.Struct, frozen=True):
 
 def make_plan(imported: Imported, given: Mapping[str, str]) -> Plan:
     """For a process that is started with the variables `given`."""
+    # Reading source text takes modules that only a launcher with a standby needs.
+    from lastgood.launch.import_order import import_order
 
     def is_own(file: str) -> bool:
         if any(name in file.split("/") for name in sameness.INSTALLED_IN):
