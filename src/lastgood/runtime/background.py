@@ -262,6 +262,7 @@ class Background:
             return None
         self._copy.join()
         copy, self._copy = self._copy, None
+        self.notes += self._slots.notes()
         if copy.problem is not None:
             self._journal("save_failed", step=copy.order.step, rank=self._home.rank, error=copy.problem.what)
             self._note(protocol.failed(copy.order.step, copy.problem))
@@ -380,7 +381,6 @@ class Background:
         """An orderly end: nothing that we hold is needed again."""
         if self._copy is not None:
             self._copy.join()
-            self._copy = None
         self.is_there()
         if self._keeper is not None:
             self._keeper.bye()

@@ -78,6 +78,7 @@ class Slots:
         """What an earlier attempt of this rank left."""
         self._lent: list[int] = []
         """Descriptors of `left` that are read from now."""
+        self._told: list[str] = []
 
     def __len__(self) -> int:
         return len(self._all)
@@ -156,9 +157,8 @@ class Slots:
 
     def notes(self) -> list[str]:
         """What a person should know of the memory, each once."""
-        found = list(dict.fromkeys(slot.note for slot in self._all if slot.note))
-        for slot in self._all:
-            slot.note = ""
+        found = list(dict.fromkeys(slot.note for slot in self._all if slot.note and slot.note not in self._told))
+        self._told += found
         return found
 
     def drop(self) -> None:
