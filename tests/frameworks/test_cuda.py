@@ -1,12 +1,17 @@
 """State on GPUs: it comes back from any device to whatever device the program's own objects are on."""
 
-from collections.abc import Callable
+import ctypes
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import lastgood
+from lastgood.core.errors import UsageError
+from lastgood.store.catalogue import list_checkpoints
+from lastgood.store.jobdir import open_job
+from lastgood.store.reader import open_checkpoint
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -165,3 +170,113 @@ def test_a_gradient_scaler_goes_on(save: Run, load: Run) -> None:
     here = torch.amp.GradScaler("cuda", init_scale=1024.0, growth_interval=2)
     load({"scaler": here})
     assert here.state_dict() == scaler.state_dict()
+
+
+# Copies beside the loop -----------------------------------------------------------------------------------------------
+
+OPTIMIZERS = {
+    "adamw": lambda parameters: torch.optim.AdamW(parameters, lr=0.01),
+    "adamw, fused": lambda parameters: torch.optim.AdamW(parameters, lr=0.01, fused=True),
+    "adam, capturable": lambda parameters: torch.optim.Adam(parameters, lr=0.01, capturable=True),
+    "sgd": lambda parameters: torch.optim.SGD(parameters, lr=0.01, momentum=0.9),
+}
+
+
+def save_every_step(
+    path: Path, is_overlapped: bool, optimizer: str = "adamw", steps: int = 6, **hooks: Callable[..., None]
+) -> dict[int, dict[str, bytes]]:
+    """The arrays of the checkpoint of each step. The passes are long enough for copies to be under way meanwhile."""
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Linear(2048, 2048), nn.BatchNorm1d(2048), nn.Dropout(0.2), nn.Linear(2048, 2048)).cuda()
+    chosen = OPTIMIZERS[optimizer](model.parameters())
+    x = torch.randn(64, 2048, device="cuda")
+    with lastgood.Run(
+        {"model": model, "optimizer": chosen},
+        job=path,
+        every=1,
+        overlap=is_overlapped,
+        keep=lastgood.Keep(last=None),
+    ) as run:
+        for step in run.steps(steps):
+            if "in_forward" in hooks:
+                hooks["in_forward"](run, model, step)
+            chosen.zero_grad()
+            model(x).square().mean().backward()
+            chosen.step()
+    job = open_job(path)
+    found = {}
+    for listed in list_checkpoints(job):
+        checkpoint = open_checkpoint(job, listed.name)
+        found[checkpoint.manifest.step] = {
+            name: bytes(checkpoint.read(0, [name])[name]) for name in checkpoint.arrays(0)
+        }
+    return found
+
+
+@pytest.fixture
+def deterministic() -> Iterator[None]:
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    yield
+    torch.use_deterministic_algorithms(before)
+
+
+@pytest.mark.filterwarnings("ignore:.*deterministic.*")
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.usefixtures("deterministic")
+def test_every_checkpoint_is_equal_to_one_that_was_copied_at_once(tmp_path: Path, optimizer: str) -> None:
+    beside = save_every_step(tmp_path / "beside", True, optimizer)
+    at_once = save_every_step(tmp_path / "at once", False, optimizer)
+    assert beside.keys() == at_once.keys() == {1, 2, 3, 4, 5, 6}
+    for step, arrays in at_once.items():
+        assert [name for name in arrays if beside[step][name] != arrays[name]] == [], f"step {step}"
+
+
+def test_memory_that_is_copied_to_is_pinned_and_not_any_more_after_the_end(tmp_path: Path) -> None:
+    pinned = []
+
+    def look(run: lastgood.Run, model: Any, step: int) -> None:
+        for arena in run._session._saver._background._slots.arenas if step == 6 else ():  # type: ignore[union-attr]
+            memory = (ctypes.c_ubyte * arena.capacity).from_address(arena.address)
+            pinned.append(torch.frombuffer(memory, dtype=torch.uint8).is_pinned())
+
+    save_every_step(tmp_path / "job", False, in_forward=look)
+    assert pinned == [True, True]
+    # A kernel that is launched now would meet the error of a failed call.
+    torch.ones(1, device="cuda").sum().item()
+
+
+def test_a_parameter_that_is_changed_in_the_forward_pass_is_seen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def change(run: lastgood.Run, model: Any, step: int) -> None:
+        if step == 3:
+            # The copy is still behind this when the change is made.
+            torch.cuda._sleep(100_000_000)
+            with torch.no_grad():
+                model[0].weight.add_(1)
+
+    def slow_down(run: lastgood.Run, model: Any, step: int) -> None:
+        change(run, model, step)
+        if step == 2:
+            torch.cuda._sleep(1_000_000_000)
+
+    found = save_every_step(tmp_path / "job", True, in_forward=slow_down)
+    # Where the device was quicker, the snapshot was whole before the change.
+    if 2 not in found:
+        assert "model.0.weight changed while the snapshot of step 2" in capsys.readouterr().err
+    assert {3, 4, 5, 6} <= found.keys()
+
+
+def test_an_optimizer_in_a_cuda_graph_is_refused(tmp_path: Path) -> None:
+    weight = nn.Parameter(torch.ones(256, 256, device="cuda"))
+    optimizer = torch.optim.Adam([weight], lr=0.1, capturable=True)
+    with lastgood.Run({"w": weight, "optimizer": optimizer}, job=tmp_path / "job", every=1, overlap=True) as run:
+        for step in run.steps(3):
+            weight.grad = torch.ones_like(weight)
+            if step < 3:
+                optimizer.step()
+                continue
+            graph = torch.cuda.CUDAGraph()
+            with pytest.raises(UsageError, match="CUDA graph"), torch.cuda.graph(graph):
+                optimizer.step()
