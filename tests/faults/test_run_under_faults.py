@@ -11,10 +11,11 @@ import pytest
 
 from faults import lossyfs, stepping
 from faults.disk import Disk, Note, after_power_cut, policies, put_on_disk
-from faults.lossyfs import LossyFS
+from faults.lossyfs import KILL, LossyFS
 from faults.nursery import Nursery
 from faults.stepping import Frozen, kill_at, trace
 from faults.training import EVERY, TOTAL
+from keeper.leftovers import end_keepers
 from lastgood.core.errors import FencedError, StorageError
 from lastgood.store import attempts, catalogue, jobdir, reader
 from lastgood.store.jobdir import JobDirectory
@@ -35,15 +36,24 @@ def fs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LossyFS]:
 
 
 @pytest.fixture
-def trainer(gym: Nursery, tmp_path: Path) -> "Trainer":
-    return Trainer(gym, tmp_path)
+def trainer(gym: Nursery, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator["Trainer"]:
+    """Its parameter is how it saves, see `training.train`."""
+    made = Trainer(gym, tmp_path, getattr(request, "param", "foreground"))
+    yield made
+    if made.way == "keeper":
+        end_keepers(tmp_path)
+
+
+def saving(*ways: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("trainer", ways, indirect=True)
 
 
 class Trainer:
     """Trains in processes of their own and compares what they learn with an undisturbed run."""
 
-    def __init__(self, gym: Nursery, directory: Path) -> None:
+    def __init__(self, gym: Nursery, directory: Path, way: str) -> None:
         self.gym = gym
+        self.way = way
         self._directory = directory
         self._result = directory / "result"
         self._expected: dict[int, str] = {}
@@ -54,7 +64,7 @@ class Trainer:
         self._state = self._directory / f"state-{random.randbytes(6).hex()}"
 
     def arguments(self, job: Path, **more: object) -> dict[str, object]:
-        return {"job": str(job), "state": str(self._state), "result": str(self._result), **more}
+        return {"job": str(job), "state": str(self._state), "result": str(self._result), "way": self.way, **more}
 
     def run(self, job: Path, **more: object) -> int:
         self._result.unlink(missing_ok=True)
@@ -83,6 +93,7 @@ def _newest_whole(job: JobDirectory) -> int:
 
 
 @needs_strace
+@saving("foreground", "desk")
 def test_training_killed_at_any_call_is_carried_on(trainer: Trainer, tmp_path: Path, count_points: Count) -> None:
     log, path = tmp_path / "strace.txt", tmp_path / "job"
     calls = trace(trainer.gym, log, "train", **trainer.arguments(path))
@@ -102,6 +113,7 @@ def test_training_killed_at_any_call_is_carried_on(trainer: Trainer, tmp_path: P
 
 
 @needs_fuse
+@saving("foreground", "keeper")
 @pytest.mark.parametrize("policy", ["warn", "stop"])
 def test_training_carries_on_or_stops_when_a_save_fails(
     trainer: Trainer, fs: LossyFS, count_points: Count, policy: str
@@ -144,6 +156,7 @@ def test_training_on_storage_that_fails_for_one_save_goes_on_and_says_so(trainer
 
 
 @needs_fuse
+@saving("foreground", "keeper")
 def test_training_goes_on_after_a_power_cut(trainer: Trainer, fs: LossyFS, tmp_path: Path, count_points: Count) -> None:
     fs.reset()
     assert trainer.run(fs.path / "job", is_noted=True) == 0
@@ -191,6 +204,7 @@ def test_a_damaged_newest_checkpoint_is_passed_over_once_and_remembered(trainer:
 
 
 @needs_strace
+@saving("foreground", "desk")
 def test_training_frozen_anywhere_is_fenced_when_it_wakes(
     trainer: Trainer, tmp_path: Path, count_points: Count
 ) -> None:
@@ -222,3 +236,32 @@ def test_training_frozen_anywhere_is_fenced_when_it_wakes(
         _newest_whole(job)
     count_points(len(codes), "frozen trainings")
     assert FencedError.exit_code in codes
+
+
+@needs_fuse
+@saving("keeper")
+def test_a_keeper_killed_at_any_change_costs_nothing(trainer: Trainer, fs: LossyFS, count_points: Count) -> None:
+    """Whoever makes the nth change, keeper or program, is killed right before it."""
+    path = fs.path / "job"
+    fs.reset()
+    assert trainer.run(path) == 0
+    changes = fs.counts()["change"]
+    codes = []
+    for nth in range(1, changes + 1):
+        fs.reset()
+        trainer.forget()
+        fs.fail("change", KILL, nth)
+        codes.append(trainer.run(path))
+        assert codes[-1] in (0, -9), f"{codes[-1]} when killed at change {nth}"
+        fs.heal()
+        if (path / "job.json").exists():
+            newest = _newest_whole(jobdir.open_job(path))
+            assert newest == TOTAL or codes[-1] != 0, "it has finished"
+        trainer.assert_carries_on(path)
+        end_keepers(fs.path)
+        if (path / "checkpoints").exists():
+            assert not list(path.rglob("*.part")), f"left after a kill at change {nth}"
+    survived = codes.count(0)
+    count_points(survived, "kills of a keeper at any change")
+    count_points(len(codes) - survived, "kills")
+    assert survived > 10

@@ -4,12 +4,15 @@ import hashlib
 import os
 import signal
 from pathlib import Path
+from typing import Any, NoReturn
 
 import numpy as np
 
 import lastgood
 from faults import lossyfs
-from lastgood.store.writer import CheckpointWriter
+from lastgood.keeper.client import NoKeeperError
+from lastgood.runtime import background
+from lastgood.runtime.session import Session
 
 TOTAL = 6
 EVERY = 3
@@ -24,13 +27,19 @@ def train(
     attempt: int = 0,
     is_noted: bool = False,
     dies_in: int = 0,
+    way: str = "foreground",
 ) -> None:
     """Train for `total` steps and write a digest of everything that was learned to `result`. `dies_in` is
     the step in which the process ends at once.
 
     With `attempt` it runs as if a launcher on another node had claimed that number: no lock is taken.
+
+    `way` is how saves are made: in the "foreground"; by a "keeper"; or as a keeper makes them, but by this process
+    itself ("desk"), so that every system call of it can be seen.
     """
-    os.environ["LASTGOOD_STATE_DIR"] = state
+    os.environ |= {"LASTGOOD_STATE_DIR": state, "LASTGOOD_KEEPER": "off" if way == "foreground" else "on"}
+    if way == "desk":
+        _do_without_keeper()
     if attempt:
         os.environ |= {"LASTGOOD_JOB": job, "LASTGOOD_ATTEMPT": str(attempt), "LASTGOOD_LAUNCH": f"launch-{attempt}"}
     if is_noted:
@@ -58,11 +67,19 @@ def train(
 
 
 def _note_commits(job: str) -> None:
-    commit = CheckpointWriter.commit
+    """Leave a note when the program has learned that a step is committed."""
+    note_saved = Session._note_saved
 
-    def noted(self: CheckpointWriter, *args: object, **options: object) -> object:
-        manifest = commit(self, *args, **options)  # type: ignore[arg-type]
-        lossyfs.leave_note(job, f"committed {manifest.step}")
-        return manifest
+    def noted(self: Session, saved: Any) -> None:
+        lossyfs.leave_note(job, f"committed {saved.step}")
+        note_saved(self, saved)
 
-    CheckpointWriter.commit = noted  # type: ignore[method-assign,assignment]
+    Session._note_saved = noted  # type: ignore[method-assign]
+
+
+def _do_without_keeper() -> None:
+    def none(*arguments: object, **options: object) -> NoReturn:
+        raise NoKeeperError("none in this test")
+
+    background.find_keeper = none  # type: ignore[assignment]
+    background.Background.is_there = lambda self: True  # type: ignore[method-assign]
