@@ -236,7 +236,7 @@ def test_the_save_before_a_stop_goes_past_the_stage_with_the_constants_that_are_
     constants = ConstantsWriter(told.stage.staged, 1).put([(ArraySpec("base", "U8", (5000,)), memoryview(bytes(5000)))])
     told.take_up(1)
     told.rest()
-    told.give(10, constants=[constants], stage="", is_urgent=True)
+    told.give(10, constants=[constants], constants_stage=str(told.stage.path), stage="", is_urgent=True)
     assert told.hear(Committed, 10).stage == ""
     told.rest()
     assert committed(job) == [10]
@@ -246,7 +246,7 @@ def test_the_save_before_a_stop_goes_past_the_stage_with_the_constants_that_are_
 def test_staged_constants_are_promoted_once(told: Staged, job: JobDirectory) -> None:
     constants = ConstantsWriter(told.stage.staged, 1).put([(ArraySpec("base", "U8", (5000,)), memoryview(bytes(5000)))])
     for step in (10, 20):
-        told.give(step, constants=[constants])
+        told.give(step, constants=[constants], constants_stage=str(told.stage.path))
         told.hear(Promoted, step)
     told.rest()
     sizes = [event.data["bytes"] for event in read_events(job, 1) if event.kind == "promoted"]

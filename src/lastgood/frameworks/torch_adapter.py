@@ -106,6 +106,10 @@ class TorchFramework:
             tensor = torch.frombuffer(data, dtype=dtype).reshape(spec.shape)
         return torch.view_as_complex(tensor) if tag.get("complex") else tensor
 
+    def mark(self, leaf: ArrayLeaf) -> Hashable | None:
+        tensor: torch.Tensor = leaf.data
+        return None if tensor.device.type == "cpu" or not tensor.is_contiguous() else checksum(tensor)
+
     def adapt(self, value: object) -> Stateful | None:
         if isinstance(value, torch.nn.Module):
             return Module(value)
@@ -171,6 +175,13 @@ class Module(WithStateDict):
             if value.shape != saved.shape or value.dtype != saved.dtype:
                 lines.append(f".{name} is {_describe(value)} here, but {_describe(saved)} in the checkpoint")
         return lines
+
+    def frozen_arrays(self) -> set[Hashable]:
+        return {
+            _identity_of(parameter)
+            for parameter in self._module.parameters()
+            if not parameter.requires_grad and type(parameter) in _PLAIN and parameter.layout is torch.strided
+        }
 
     def places(self, tree: Any) -> list[tuple[object, memoryview]] | None:
         if not _loads_plainly(self._module):
@@ -301,6 +312,26 @@ def _tensors_in(value: object) -> Iterator[torch.Tensor]:
     elif isinstance(value, list | tuple):
         for item in value:
             yield from _tensors_in(item)
+
+
+_SUM_WORDS = 4 * 2**20
+
+
+def checksum(tensor: torch.Tensor) -> tuple[int, int]:
+    """Two sums over the bytes of a contiguous tensor, as 64-bit words, computed where it lies: one of them is of the
+    words as they are, the other weighs them by their place."""
+    data = tensor.detach().reshape(-1).view(torch.uint8)
+    whole = data.numel() - data.numel() % 8
+    tail = torch.zeros(8, dtype=torch.uint8, device=data.device)
+    tail[: data.numel() - whole] = data[whole:]
+    words = data[:whole].view(torch.int64)
+    weights = torch.arange(1, 2 * _SUM_WORDS, 2, dtype=torch.int64, device=data.device)
+    sums = torch.zeros(2, dtype=torch.int64, device=data.device)
+    for part in (*words.split(_SUM_WORDS), tail.view(torch.int64)):
+        # What overflows wraps round.
+        sums = 31 * sums + torch.stack((part.sum(), (part * weights[: part.numel()]).sum()))
+    first, second = sums.tolist()
+    return first, second
 
 
 def _address_of(tensor: torch.Tensor) -> int:

@@ -224,8 +224,8 @@ class Desk:
             work.note_failed(self._job, order, error)
             return order, error
         try:
-            if order.constants and self._stage:
-                self._chores.promoter(self._stage).put_constants(order.attempt, order.constants, pacer)
+            if order.constants_stage:
+                self._chores.promoter(order.constants_stage).put_constants(order.attempt, order.constants, pacer)
         except LastgoodError as error:
             work.note_failed(self._job, order, error)
             return order, error

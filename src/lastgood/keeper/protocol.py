@@ -122,6 +122,8 @@ class Order(msgspec.Struct, frozen=True):
     fingerprint: dict[str, str] = {}
     constants: list[Constants] = []
     """Further arrays of this part, which are in constants files already."""
+    constants_stage: str = ""
+    """The stage where these files are; empty for the job's own directory."""
     stage: str = ""
     """Path of the stage where the checkpoint is committed first; empty for the job's own directory."""
 

@@ -14,6 +14,7 @@ from lastgood.store.attempts import Journal, check_fence
 from lastgood.store.committing import commit, note_failure, retain
 from lastgood.store.gentle import FullSpeed, Pacer
 from lastgood.store.jobdir import JobDirectory
+from lastgood.store.promotion import Promoter
 from lastgood.store.staging import Stage
 from lastgood.store.sweep import Retention
 from lastgood.store.writer import CheckpointWriter
@@ -141,6 +142,13 @@ def work_at_once(job: JobDirectory, order: Order, content: memoryview) -> list[E
     """Do all of an order here and now: what the keeper would have told of it. Without a stage, which is of use only
     where somebody promotes in the background."""
     order = msgspec.structs.replace(order, stage="")
+    if order.constants_stage:
+        try:
+            promoter = Promoter(Stage(job, Path(order.constants_stage)), lambda: order.attempt)
+            promoter.put_constants(order.attempt, order.constants)
+        except LastgoodError as problem:
+            note_failed(job, order, problem)
+            return [failed(order.step, problem)]
     error = write_part(job, order, content, FullSpeed(order.writing.threads))
     if error is not None:
         return [failed(order.step, error)]

@@ -21,7 +21,6 @@ from lastgood.store.jobdir import JobDirectory
 _START_LIMIT_S = 30.0
 _RETURN_LIMIT_S = 5.0
 """How long a launcher may take to start a new keeper for one that is lost."""
-
 _ANSWER_LIMIT_S = 1.0
 """How long a save waits for a keeper to answer where there was none."""
 
@@ -61,12 +60,12 @@ class Background:
         self._slots = Slots(home.local_ranks, devices)
         self._losses = 0
         """Keepers that were lost since one has done something."""
-        self._problem: LastgoodError | None = None
-        """To be raised at the next occasion."""
+        self._problem: LastgoodError | None = None  # to be raised at the next occasion
         self._events: list[Event] = []
         self._looked_at = float("-inf")
         self.notes: list[str] = []
         """What a person should know."""
+        self.greetings: list[Callable[[Keeper], None]] = []  # told to a keeper that takes the place of a lost one
         occupy_standard_descriptors()
         try:
             self._keeper = find_keeper(job, home, self._take_over, 0.0, may_start=False)
@@ -93,7 +92,8 @@ class Background:
         self._slots.left, _ = keeper.take()
 
     def _start(self) -> None:
-        limit_s = _RETURN_LIMIT_S if self._home.is_launcher_here else _START_LIMIT_S
+        # A launcher's is there before the program is, or never.
+        limit_s = _ANSWER_LIMIT_S if self._home.is_launcher_here else _START_LIMIT_S
         try:
             self._keeper = find_keeper(self._job, self._home, self._take_over, limit_s)
             self._why_not = ""
@@ -172,6 +172,8 @@ class Background:
 
     def _offer_again(self, keeper: Keeper) -> None:
         keeper.offer(self._slots.arenas)
+        for greet in self.greetings:
+            greet(keeper)
         for slot, order in self._slots.ordered():
             keeper.save(self._slots.number(slot), order)
 
@@ -199,7 +201,7 @@ class Background:
             return len(self._slots)
         self.notes += self._slots.make(file_bytes)
         if self._slots:
-            self._tell(lambda keeper: keeper.offer(self._slots.arenas))
+            self.tell(lambda keeper: keeper.offer(self._slots.arenas))
         self._journal("snapshots", rank=self._home.rank, slots=len(self._slots), slot_bytes=self._slots.slot_bytes)
         self._slots.make_ready()
         return len(self._slots)
@@ -234,7 +236,7 @@ class Background:
             raise StorageError("no memory for a snapshot", safe="earlier checkpoints are untouched")
         slot = self._await_slot(limit_s, beat)
         slot.turn = 0
-        self._tell(lambda keeper: keeper.begin(self._slots.number(slot)))
+        self.tell(lambda keeper: keeper.begin(self._slots.number(slot)))
         self._copy = Copy(slot, order)
         self._copy.begin(layout, arrays, later, self._give_soon)
         if self._copy.is_whole:
@@ -274,7 +276,7 @@ class Background:
                 if not self._reconnect(0.0, _ANSWER_LIMIT_S):
                     self._write_here(copy.slot)
             else:
-                self._tell(lambda keeper: keeper.save(self._slots.number(copy.slot), copy.order))
+                self.tell(lambda keeper: keeper.save(self._slots.number(copy.slot), copy.order))
         return copy
 
     def hold_changes(self, limit_s: float) -> None:
@@ -294,7 +296,7 @@ class Background:
     def give_up(self, step: int, reason: str) -> None:
         """The ranks know that the save of that step has failed: nobody need wait for what will not come."""
         if step in self.unfinished():
-            self._tell(lambda keeper: keeper.give_up(step, self._attempt, reason))
+            self.tell(lambda keeper: keeper.give_up(step, self._attempt, reason))
 
     def unfinished(self) -> list[int]:
         """Steps whose fate is not known yet, oldest first."""
@@ -315,7 +317,8 @@ class Background:
             self._poll(_BEAT_S)
             beat()
 
-    def _tell(self, call: Callable[[Keeper], None]) -> None:
+    def tell(self, call: Callable[[Keeper], None]) -> None:
+        """Say something to the keeper, if there is one. Raises FencedError as `events` does."""
         try:
             with self._talking:
                 if self._keeper is not None:
@@ -344,6 +347,7 @@ class Background:
             self._recover(error)
             return
         for event in events:
+            self._losses = 0
             self._note(event)
 
     def _note(self, event: Event) -> None:
@@ -353,7 +357,6 @@ class Background:
             isinstance(event, protocol.Written) and self._home.rank != 0
         )
         if is_end:
-            self._losses = 0
             self._slots.note_end(event.step)
 
     def _await_slot(self, limit_s: float, beat: Callable[[], None]) -> Slot:

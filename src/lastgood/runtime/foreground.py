@@ -4,6 +4,7 @@ import time
 from typing import Any
 
 from lastgood.core.errors import FencedError, LastgoodError, StorageError, UnstorableError
+from lastgood.core.manifest import Constants
 from lastgood.core.retention import Keep
 from lastgood.runtime.agreement import named, of_each_rank
 from lastgood.runtime.ports import Ranks
@@ -34,6 +35,7 @@ class Foreground:
         mine: list[Array],
         entries: dict[str, Any],
         shared: list[str],
+        constants: list[Constants],
         error: LastgoodError | None,
         **facts: Any,
     ) -> int | LastgoodError:
@@ -43,7 +45,8 @@ class Foreground:
         writer = CheckpointWriter(self._job, step, self._attempt)
         try:
             if error is None:
-                writer.write_part(rank, [(array.spec, array.data) for array in mine], entries, shared)
+                content = [(array.spec, array.data) for array in mine]
+                writer.write_part(rank, content, entries, shared, constants)
         except LastgoodError as problem:
             error = problem
         failing = of_each_rank(self._ranks, int(error is not None))

@@ -11,7 +11,7 @@ import msgspec
 
 from lastgood.core import tree
 from lastgood.core.errors import DamagedError, StateMismatchError
-from lastgood.core.manifest import Manifest
+from lastgood.core.manifest import Constants, Manifest
 from lastgood.core.tensorfile import ArraySpec
 from lastgood.runtime.ports import Framework
 from lastgood.runtime.supply import EachReads, Supply
@@ -28,6 +28,8 @@ class Restored(msgspec.Struct, frozen=True):
     """Entries that belong to single ranks and were not read, because the number of ranks changed."""
     is_from_memory: bool = False
     """Arrays came from the keeper's memory, not from storage."""
+    constants: list[Constants] = []
+    """Those that this rank's part refers to."""
     memory_problems: list[str] = []
     """What was wrong with memory that was to be read, so that storage was."""
 
@@ -120,6 +122,7 @@ class Offer:
             self._restored,
             is_from_memory=bool(self._checkpoint.lent),
             memory_problems=self._checkpoint.memory_problems,
+            constants=self._checkpoint.part(self._rank).constants,
         )
 
     def _all_names(self) -> set[str]:

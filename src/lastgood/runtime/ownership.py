@@ -16,30 +16,33 @@ class Portion(msgspec.Struct, frozen=True):
     mine: list[Array]
     shared: list[str]
     """Those of them that are the same on all ranks, and that nobody else writes."""
+    digests: dict[str, bytes]
+    """XXH3-128 of arrays, as far as it was needed."""
 
 
 def portion_of(snapshot: Snapshot, ranks: Ranks) -> Portion:
     """This rank's portion. Every rank must call."""
-    owners = _owners_of_shared(snapshot.arrays, ranks)
+    digests: dict[str, bytes] = {}
+    owners = _owners_of_shared(snapshot.arrays, ranks, digests)
     mine = [array for name, array in snapshot.arrays.items() if owners.get(name, ranks.rank) == ranks.rank]
-    return Portion(mine, [name for name, owner in owners.items() if owner == ranks.rank])
+    return Portion(mine, [name for name, owner in owners.items() if owner == ranks.rank], digests)
 
 
-def _owners_of_shared(arrays: Mapping[str, Array], ranks: Ranks) -> dict[str, int]:
-    """Arrays that are equal on all ranks, bit for bit, with the rank that writes each."""
+def _owners_of_shared(arrays: Mapping[str, Array], ranks: Ranks, digests: dict[str, bytes]) -> dict[str, int]:
+    """Arrays that are equal on all ranks, bit for bit, with the rank that writes each. Fills in `digests`."""
     if ranks.world_size == 1:
         return {}
     names = sorted(arrays)
-    digests: list[int] = []
+    told: list[int] = []
     for name in names:
         array = arrays[name]
-        digest = xxhash.xxh3_128_digest(array.data, seed=0)
+        digest = digests[name] = xxhash.xxh3_128_digest(array.data)
         description = xxhash.xxh3_64_intdigest(repr(array.spec).encode())
-        digests += [_signed(int.from_bytes(digest[:8]) ^ description), _signed(int.from_bytes(digest[8:]))]
+        told += [_signed(int.from_bytes(digest[:8]) ^ description), _signed(int.from_bytes(digest[8:]))]
     same_names = ranks.equal([len(names), _signed(xxhash.xxh3_64_intdigest("\0".join(names).encode()))])
     if not names or not all(same_names):
         return {}
-    same = ranks.equal(digests)
+    same = ranks.equal(told)
     shared = {name: arrays[name].spec.nbytes for i, name in enumerate(names) if same[2 * i] and same[2 * i + 1]}
     return assign_owners(shared, ranks.world_size)
 

@@ -30,6 +30,22 @@ class InPlace(Protocol):
 
 
 @runtime_checkable
+class Frozen(Protocol):
+    """A `Stateful` that knows arrays of its own that nobody trains."""
+
+    def frozen_arrays(self) -> set[Hashable]:
+        """The identity of each, now."""
+
+
+@runtime_checkable
+class Marking(Protocol):
+    """A framework that can tell without a copy to the host whether an array has changed."""
+
+    def mark(self, leaf: ArrayLeaf) -> Hashable | None:
+        """Something that is equal for equal content, and by no accident for other; None if it cannot tell."""
+
+
+@runtime_checkable
 class Stepping(Protocol):
     """A `Stateful` that changes arrays of the state only when it is told to, and can say so before it does."""
 

@@ -2,7 +2,7 @@
 
 import atexit
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from lastgood.core import layout
@@ -16,7 +16,7 @@ from lastgood.runtime.ending import ExceptionHook
 from lastgood.runtime.environment import parse_mtti
 from lastgood.runtime.random_state import RandomState
 from lastgood.runtime.reading import Reading
-from lastgood.runtime.saver import OnSaveError
+from lastgood.runtime.results import OnSaveError
 from lastgood.runtime.session import Session
 from lastgood.runtime.starting import Starting, Wishes
 from lastgood.runtime.state import DATA, PROGRESS, RANDOM, VALUES
@@ -64,6 +64,11 @@ class Run:
             and backward pass run; `optimizer.step()` waits for the copy. Right where nothing else changes them:
             a change that is seen costs that save, which is said.
         writing: how gently that process writes; see `lastgood.Writing`.
+        stage: a directory on a fast disk of this node. Checkpoints are committed there first, and the keeper
+            promotes each from there to the job's directory. For jobs on one node.
+        constant: patterns such as "model.base.*" for names of arrays that do not change. Like parameters that
+            are not trained, they are written once, and checkpoints refer to them; one that changes all the
+            same goes with every checkpoint from then on.
         fresh: start anew although there are checkpoints; they are set aside, not deleted.
 
     Raises:
@@ -91,6 +96,8 @@ class Run:
         background: bool = True,
         overlap: bool = False,
         writing: Writing | None = None,
+        stage: str | os.PathLike[str] | None = None,
+        constant: Sequence[str] = (),
         fresh: bool = False,
     ) -> None:
         self.step = 0
@@ -124,6 +131,8 @@ class Run:
             background=background,
             overlap=overlap,
             writing=writing or Writing(),
+            stage=stage,
+            constant=_checked_patterns(constant),
         )
         frameworks = adapters.used_frameworks()
         self._reading = Reading(frameworks, RandomState(frameworks) if random else None)
@@ -355,6 +364,12 @@ class Run:
         if self._session is None:
             raise UsageError("this Run was never opened")
         return self._session
+
+
+def _checked_patterns(patterns: Sequence[str]) -> list[str]:
+    if isinstance(patterns, str) or not all(isinstance(pattern, str) for pattern in patterns):
+        raise UsageError(f"constant={patterns!r}: a list of patterns", remedy='write constant=["model.base.*"]')
+    return list(patterns)
 
 
 def _check_total(total: int) -> None:

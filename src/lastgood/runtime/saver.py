@@ -3,75 +3,37 @@
 With a keeper a save is over for the loop when the state is copied, and what became of it is known later, at a safe
 point where the ranks agree. Without one the loop stands still until the checkpoint is committed.
 
-What a failed save does to the job is decided here by policy; a failed save never touches what is there.
+A failed save never touches what is there.
 """
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
-import msgspec
-
-from lastgood.core import errors, layout
-from lastgood.core.errors import LastgoodError, StorageError, UnprotectedError, UnstorableError
-from lastgood.core.retention import Keep
+from lastgood.core import errors, layout, manifest
+from lastgood.core.errors import LastgoodError, StorageError, UnstorableError
 from lastgood.core.units import duration
-from lastgood.core.writing import Writing
 from lastgood.keeper import protocol
 from lastgood.keeper.protocol import Order
 from lastgood.runtime.background import Background
+from lastgood.runtime.constants import Constants
 from lastgood.runtime.foreground import FAILED, OK, Foreground, failed_elsewhere, severity_of, stopped_elsewhere
 from lastgood.runtime.overlap import Overlap
 from lastgood.runtime.ownership import portion_of
+from lastgood.runtime.policy import Policy
 from lastgood.runtime.ports import Framework, Ranks, Stateful
+from lastgood.runtime.results import Result, Saved, Settings
 from lastgood.runtime.slots import LayoutPlan
 from lastgood.runtime.snapshot import NOTHING, Array, Snapshot, capture
+from lastgood.runtime.staging import MOST_DETOURS, Staging
 from lastgood.runtime.stillness import Stillness
 from lastgood.store.attempts import Journal
 from lastgood.store.jobdir import JobDirectory
-
-OnSaveError = Literal["stop", "warn"]
-
 
 _REMEMBERED = 16
 
 SETTLE_LIMIT_S = 60.0
 """How long a program that ends waits for its last save. The keeper goes on with it."""
-
-
-class Saved(msgspec.Struct, frozen=True):
-    """A checkpoint that exists. Sizes and times are known to rank 0."""
-
-    step: int
-    name: str = ""
-    bytes: int = 0
-    stall_s: float = 0.0
-    """How long the loop stood still for it."""
-    write_s: float = 0.0
-    """From the beginning of the save to the commit."""
-
-
-class Failed(msgspec.Struct, frozen=True):
-    """A save that did not work while the policy says to carry on."""
-
-    step: int
-    error: LastgoodError
-
-
-Result = Saved | Failed
-
-
-class Settings(msgspec.Struct, frozen=True):
-    """What the program asks for."""
-
-    keep: Keep
-    writing: Writing
-    on_error: OnSaveError
-    unprotected_limit_s: float
-    limit_s: float
-    """How long to wait for other ranks, and for storage."""
-    overlap: bool = False
-    """Copy beside the loop what only steps of optimizers change."""
 
 
 class Saver:
@@ -87,6 +49,8 @@ class Saver:
         settings: Settings,
         journal: Journal,
         background: Background | None,
+        staging: Staging,
+        constants: Constants,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._attempt = attempt
@@ -95,9 +59,11 @@ class Saver:
         self._frameworks = {framework.name: framework for framework in frameworks}
         self._settings = settings
         self._background = background
+        self._staging = staging
+        self._constants = constants
         self._foreground = Foreground(job, attempt, ranks, settings.keep, journal)
         self._clock = clock
-        self._protected_since = clock()
+        self._policy = Policy(ranks, settings, clock)
         self._still = Stillness()
         self._plan = LayoutPlan()
         self._overlap = Overlap(entries.values(), self._hold_changes) if settings.overlap else None
@@ -126,6 +92,10 @@ class Saver:
         has_none = self._background is not None and not self._background.is_there()
         if self._background is not None and self._ranks.maximum([int(has_none)])[0]:
             self._leave_background()
+        if self._background is None:
+            self._leave_stage("there is no keeper that would promote it")
+        elif self._ranks.rank == 0:
+            self._staging.begin(self._background, self._settings.keep, self._settings.writing)
 
     def prepare(self, internal: Callable[[], Mapping[str, object]]) -> None:
         """Get the memory for snapshots before they are needed, once the state has its size. Every rank must call."""
@@ -137,10 +107,11 @@ class Saver:
         except UnstorableError:
             # The save will meet it, too, and say so.
             snapshot = NOTHING
-        mine = portion_of(snapshot, self._ranks).mine
+        mine = self._constants.rest(portion_of(snapshot, self._ranks).mine)
         slots = self._background.prepare(self._plan.of(mine).file_bytes)
         if self._ranks.maximum([int(slots == 0)])[0]:
             self._leave_background()
+            self._leave_stage("there is no memory for snapshots")
 
     def _leave_background(self) -> None:
         assert self._background is not None
@@ -148,6 +119,11 @@ class Saver:
         self._background.close()
         self._background = None
         self._is_prepared = True
+
+    def _leave_stage(self, why: str) -> None:
+        if self._staging.path:
+            self._staging.turn_off(why)
+            self._constants.move(self._staging.constants_writer())
 
     @property
     def is_in_background(self) -> bool:
@@ -168,6 +144,9 @@ class Saver:
         found, self._notes_left = self._notes_left, []
         if self._background is not None:
             found, self._background.notes = found + self._background.notes, []
+        found, self._constants.notes = found + self._constants.notes, []
+        if self._ranks.rank == 0:
+            found, self._staging.notes = found + self._staging.notes, []
         return found
 
     def trouble(self) -> str:
@@ -206,8 +185,17 @@ class Saver:
         portion = portion_of(snapshot, self._ranks)
         if error is None:
             self._still.look(step, snapshot.entries, snapshot.arrays)
+            if self._ranks.rank == 0:
+                self._constants.check_patterns(snapshot.arrays.keys())
+        mine, constants = portion.mine, list[manifest.Constants]()
+        trouble: LastgoodError | None = None
+        try:
+            mine, constants = self._constants.take(step, mine, portion.digests)
+        except LastgoodError as problem:
+            trouble = problem
         if self._background is None:
-            return self._save_here(step, portion.mine, snapshot.entries, portion.shared, error, (began, started), facts)
+            parts = (mine, snapshot.entries, portion.shared, constants)
+            return self._save_here(step, parts, error or trouble, (began, started), facts)
         if verdict := self._ranks.maximum([severity_of(error)])[0]:
             raise error or stopped_elsewhere(verdict)
         self._saves += 1
@@ -220,7 +208,7 @@ class Saver:
             attempt=self._attempt,
             rank=self._ranks.rank,
             world_size=self._ranks.world_size,
-            file_bytes=self._plan.of(portion.mine).file_bytes,
+            file_bytes=self._plan.of(mine).file_bytes,
             entries=snapshot.entries,
             shared=portion.shared,
             began=started,
@@ -228,12 +216,17 @@ class Saver:
             keep=self._settings.keep,
             writing=self._settings.writing,
             is_urgent=is_urgent,
+            constants=constants,
+            constants_stage=self._staging.path if constants else "",
+            # Who waits for it may leave the node then.
+            stage="" if is_urgent else self._staging.path,
             **facts,
         )
-        mine, limit_s = portion.mine, self._settings.limit_s
         later = self._overlap.later(mine) if self._overlap is not None else ()
         try:
-            self._background.save(order, self._plan.of(mine), mine, later, limit_s, beat)
+            if trouble is not None:
+                raise trouble
+            self._background.save(order, self._plan.of(mine), mine, later, self._settings.limit_s, beat)
         except LastgoodError as problem:
             # What ranks do about it they decide together, at the next safe point.
             self._note_error(step, problem)
@@ -270,7 +263,7 @@ class Saver:
                 self._note_error(max(self._numbers, default=0), problem)
         self._give_up_waiting()
         worst = max((severity_of(error) for error in self._errors.values()), default=OK)
-        return [worst, self._failed, self._committed]
+        return [worst, self._failed, self._committed, self._staging.detours]
 
     def _give_up_waiting(self) -> None:
         """A write that takes longer than a job may be without a checkpoint counts as failed, whatever becomes of it."""
@@ -287,14 +280,16 @@ class Saver:
     def conclude(self, agreed: list[int]) -> list[Result]:
         """What became of saves, once all ranks know: `agreed` is the maximum of what they stand at. Every rank
         must call. Raises as `save` does."""
-        severity, failed, committed = agreed
+        severity, failed, committed, detours = agreed
         if severity > FAILED:
             worst = max(self._errors.values(), key=severity_of, default=None)
             raise worst if worst is not None and severity_of(worst) == severity else stopped_elsewhere(severity)
+        if detours >= MOST_DETOURS:
+            self._leave_stage("it cannot be used")
         results: list[Result] = []
         if committed > self._told_committed:
             self._told_committed = committed
-            self._protected_since = self._clock()
+            self._policy.note_saved()
             results += self._commits or [Saved(self._step_of(committed))]
             self._commits = []
         if failed > self._told_failed:
@@ -304,7 +299,7 @@ class Saver:
             if self._background is not None and self._ranks.rank == 0:
                 # It may wait for a part that will not come.
                 self._background.give_up(step, error.what)
-            results.append(self._fail(step, error))
+            results.append(self._policy.accept(step, error))
         return results
 
     def _step_of(self, number: int) -> int:
@@ -319,7 +314,23 @@ class Saver:
         except LastgoodError as problem:
             self._note_error(max(self._numbers, default=0), problem)
 
+    def await_promoted(self, beat: Callable[[], None]) -> str:
+        """Wait until all that is staged is promoted; what is on this node only, or nothing. Every rank must call."""
+        left = ""
+        if self._staging.path and self._background is not None and self._ranks.rank == 0:
+            self._staging.await_promoted(self._background, self._settings.limit_s, beat)
+            self.standing()
+            left = self._staging.left()
+        is_left = self._staging.path and self._ranks.maximum([int(bool(left))])[0]
+        return left or ("something is on this node only: see the message of rank 0" if is_left else "")
+
+    def leave_stage(self) -> None:
+        """The job is finished, and all of it is promoted."""
+        if self._ranks.rank == 0:
+            self._staging.leave()
+
     def _note(self, event: protocol.Event) -> None:
+        self._staging.note(event)
         if isinstance(event, protocol.Committed):
             stall_s = self._stalls.get(event.step, 0.0)
             # The keeper of a small state may be done before this process has gone on.
@@ -339,35 +350,19 @@ class Saver:
     def _save_here(
         self,
         step: int,
-        mine: list[Array],
-        entries: dict[str, Any],
-        shared: list[str],
+        parts: tuple[list[Array], dict[str, Any], list[str], list[manifest.Constants]],
         error: LastgoodError | None,
         since: tuple[float, float],
         facts: Mapping[str, Any],
     ) -> Result:
         began, started = since
-        outcome = self._foreground.save(step, mine, entries, shared, error, began=began, **facts)
+        outcome = self._foreground.save(step, *parts, error, began=began, **facts)
         if isinstance(outcome, LastgoodError):
-            return self._fail(step, outcome)
-        self._protected_since = self._clock()
+            return self._policy.accept(step, outcome)
+        self._policy.note_saved()
         self._trouble = self._foreground.retain(step)
         took_s = self._clock() - started
         return Saved(step, layout.checkpoint_name(step, self._attempt), outcome, took_s, took_s)
-
-    def _fail(self, step: int, error: LastgoodError) -> Failed:
-        if self._settings.on_error == "stop":
-            raise error
-        unprotected_s, limit_s = self._clock() - self._protected_since, self._settings.unprotected_limit_s
-        # Clocks of ranks differ; all must come to the same verdict.
-        if self._ranks.maximum([int(unprotected_s > limit_s)])[0]:
-            raise UnprotectedError(
-                f"no checkpoint was saved for {duration(unprotected_s)}; the limit is {duration(limit_s)}. "
-                f"The last error: {error.what}",
-                safe="earlier checkpoints are untouched",
-                remedy=error.remedy,
-            ) from error
-        return Failed(step, error)
 
     # The end -------------------------------------------------------------------------------------------------
 

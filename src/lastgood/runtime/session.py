@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from lastgood.core.errors import EXIT_INTERRUPTED, EXIT_SAVED_RUN_AGAIN, LastgoodError, UsageError
+from lastgood.core.errors import EXIT_INTERRUPTED, EXIT_SAVED_RUN_AGAIN, LastgoodError, StorageError, UsageError
 from lastgood.core.interval_choice import SaveCost
 from lastgood.core.pace import Pace
 from lastgood.runtime.cadence import Cadence
@@ -18,8 +18,9 @@ from lastgood.runtime.heartbeats import HeartbeatWriter
 from lastgood.runtime.news import News
 from lastgood.runtime.opening import OpenedJob
 from lastgood.runtime.ports import Ranks
+from lastgood.runtime.results import Failed, Result, Saved
 from lastgood.runtime.resume import Found
-from lastgood.runtime.saver import Failed, Result, Saved, Saver
+from lastgood.runtime.saver import Saver
 from lastgood.runtime.signals import SignalFlags
 from lastgood.runtime.stopping import Agreed, StopWatch
 from lastgood.runtime.talk import ProgressDisplay, describe_start, say
@@ -27,7 +28,6 @@ from lastgood.runtime.values_log import ValuesLog
 from lastgood.store import durable
 from lastgood.store.attempts import Journal, check_fence
 from lastgood.store.record import RECORD_S, Records
-from lastgood.store.sweep import sweep_incomplete
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -105,8 +105,8 @@ class Session:
                     job.unmark_finished()
         self.at_safe_point(step, total)
 
-    def start(self, found: Found, notes: list[str], took_s: float) -> None:
-        """The attempt has found where it begins: say so, note it, and clear what dead attempts left."""
+    def start(self, found: Found, notes: list[str], took_s: float, clear: Callable[[], None]) -> None:
+        """The attempt has found where it begins: say so, note it, and `clear` what dead attempts left."""
         step = found.start.step
         self.saved_step = self._taken_step = self._began_at = step
         self._log.begin(step)
@@ -135,7 +135,7 @@ class Session:
         self._news.tell_pace(self._watch)
         with suppress(OSError, LastgoodError):
             # What cannot be cleared now takes space, nothing else; the next attempt tries again.
-            sweep_incomplete(job, self._opened.attempt)
+            clear()
 
     def note_step(self) -> None:
         self._watch.note_step()
@@ -172,7 +172,7 @@ class Session:
             self.save(step, is_urgent=bool(agreed.stop_cause))
         if agreed.stop_cause:
             self._await_saves(step)
-            self._leave(step, agreed.stop_cause)
+            self._leave(step, agreed.stop_cause, self._saver.await_promoted(self._patience(step)))
         if self._log.failure is not None and not self._has_complained:
             self._has_complained = True
             self._say(f"note: logged values cannot be written now, and are kept: {self._log.failure}", everywhere=True)
@@ -185,9 +185,10 @@ class Session:
         elif self._cadence.is_due(phase):
             wish = self._watch.wishes(step, self._taken_step, self._may_save)
             mine = [*wish, self._cadence.pace_us(phase), *self._saver.standing()]
-            *wishes, slowest_us, severity, failed, committed = self._exchange(step, mine)
-            self._cadence.note_agreed(phase, slowest_us)
-            self._note(self._saver.conclude([severity, failed, committed]))
+            found = self._exchange(step, mine)
+            wishes = found[: len(wish)]
+            self._cadence.note_agreed(phase, found[len(wish)])
+            self._note(self._saver.conclude(found[len(wish) + 1 :]))
         return self._watch.agree(wishes, step, self._taken_step)
 
     def _may_save(self) -> bool:
@@ -276,11 +277,12 @@ class Session:
         self._say(f"SAVE FAILED at step {failed.step}; carrying on from the last good one, step {self.saved_step}")
         self._say(str(failed.error), everywhere=True)
 
-    def _leave(self, step: int, cause: str) -> NoReturn:
+    def _leave(self, step: int, cause: str, left: str) -> NoReturn:
         if self._is_leader:
             self.journal.write("stopping", cause=cause, step=step, saved_step=self.saved_step)
         self.has_ended = True
-        self._say(f"stopped after step {step} ({cause}); {self._what_is_kept(step)}; run again to continue")
+        kept = f"{self._what_is_kept(step)}; {left}" if left else self._what_is_kept(step)
+        self._say(f"stopped after step {step} ({cause}); {kept}; run again to continue")
         self.close()
         # A launcher tells Ctrl-C from other stops itself, and wants to know whether it was saved.
         is_interrupted = cause == "SIGINT" and not self._is_launched
@@ -304,10 +306,13 @@ class Session:
             if self._failure is not None:
                 # There is no later save that could make up for it, and the program must not end as if all was well.
                 raise self._failure.error
+        if left := self._saver.await_promoted(self._patience(step)):
+            raise StorageError(left, safe="the final state is saved there", remedy="run again on this node")
         self._log.flush()
         if self._is_leader:
             self._mark_finished(step)
             self.journal.write("finished", step=step)
+        self._saver.leave_stage()
         self.heart.beat(step, "finished")
         self.has_ended = True
         self.pause()

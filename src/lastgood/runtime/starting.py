@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -17,16 +17,19 @@ from lastgood.core.writing import Writing
 from lastgood.runtime import adapters
 from lastgood.runtime.agreement import raise_together
 from lastgood.runtime.background import Background
+from lastgood.runtime.constants import Constants
 from lastgood.runtime.environment import Surroundings, read_surroundings
 from lastgood.runtime.finding import Home
 from lastgood.runtime.host import fingerprint_of
 from lastgood.runtime.loading import Program
 from lastgood.runtime.opening import OpenedJob, choose_path, open_for
 from lastgood.runtime.ports import DeviceCopies, Framework, Ranks, Stepping
+from lastgood.runtime.results import OnSaveError
+from lastgood.runtime.results import Settings as SaveSettings
 from lastgood.runtime.resume import Found, Resumer
-from lastgood.runtime.saver import OnSaveError, Saver
-from lastgood.runtime.saver import Settings as SaveSettings
+from lastgood.runtime.saver import Saver
 from lastgood.runtime.session import Facts, Session
+from lastgood.runtime.staging import Staging, open_staging
 from lastgood.runtime.state import make_entries, parts_of
 from lastgood.runtime.supply import Read
 from lastgood.runtime.values_log import ValuesLog
@@ -50,6 +53,8 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
     allow_world_size_change: bool
     fresh: bool
     background: bool
+    stage: str | os.PathLike[str] | None
+    constant: Sequence[str]
     overlap: bool
     writing: Writing
 
@@ -82,6 +87,10 @@ class Starting:
         self._background = None
         if wishes.background and surroundings.may_use_keeper:
             self._background = _background(opened, surroundings, ranks, journal, frameworks)
+        self._staging = self._open_staging()
+        self._constants = Constants(
+            self._entries.values(), wishes.constant, self._staging.constants_writer(), time.monotonic
+        )
         self._saver = Saver(
             opened.job,
             opened.attempt,
@@ -98,6 +107,8 @@ class Starting:
             ),
             journal,
             self._background,
+            self._staging,
+            self._constants,
         )
         self.log = ValuesLog(opened.job.attempts / layout.values_file(opened.attempt, ranks.rank))
         self._facts = Facts(self._config, fingerprint_of(frameworks, ranks))
@@ -122,11 +133,24 @@ class Starting:
             lender,
             read=wishes.read,
             local_ranks=surroundings.local_ranks,
+            stages=self._staging.found,
         )
         self._notes: list[str] = []
         if wishes.overlap and not any(isinstance(part, Stepping) for part in parts_of(self._entries.values())):
             self._notes.append("overlap=True changes nothing: there is no optimizer of torch in the state")
         self._found: Found
+
+    def _open_staging(self) -> Staging:
+        wished = self._wishes.stage if self._background is not None else None
+        try:
+            staging = open_staging(self._opened.job, self._opened.attempt, self._ranks, wished)
+        except LastgoodError:
+            if self._opened.lock is not None:
+                self._opened.lock.close()
+            raise
+        if self._wishes.stage is not None and wished is None:
+            staging.notes.append(f"nothing is staged in {self._wishes.stage}: there is no keeper that would promote it")
+        return staging
 
     @property
     def is_other_world_size(self) -> bool:
@@ -149,6 +173,8 @@ class Starting:
                 self._notes += fingerprint.differences(manifest.fingerprint, self._facts.fingerprint)
                 self._notes += [f"read from storage: {problem}" for problem in found.restored.memory_problems]
                 internal = program.put(found.restored)
+                if found.stage == self._staging.path:
+                    self._constants.note_read(found.restored.constants)
                 self.log.latest.update(manifest.metrics)
         except LastgoodError as problem:
             error = problem
@@ -177,8 +203,11 @@ class Starting:
         if self._found.restored is not None:
             # The state has its full size already.
             self._saver.prepare(self._internal)
+        if self._ranks.rank == 0:
+            self._staging.tell_left()
         self._notes += self._saver.notes()
-        self.session.start(self._found, self._notes, time.monotonic() - self._began)
+        took_s = time.monotonic() - self._began
+        self.session.start(self._found, self._notes, took_s, self._staging.clear_left)
 
 
 def _background(

@@ -6,8 +6,8 @@ import time
 from lastgood.core.progress import progress_line
 from lastgood.core.start import StartKind
 from lastgood.core.units import byte_size, duration
+from lastgood.runtime.results import Saved
 from lastgood.runtime.resume import Found
-from lastgood.runtime.saver import Saved
 
 PLAIN_LINE_S, TERMINAL_LINE_S = 60.0, 10.0
 """How often a progress line appears, in a file and on a terminal."""

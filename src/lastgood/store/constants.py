@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import xxhash
 
 from lastgood.core import layout, tensorfile
@@ -44,6 +45,7 @@ class ConstantsWriter:
         self._check_fence = fence or (lambda: check_fence(job, attempt))
         self._whole: dict[str, DataFile] = {}
         """Files that this process has written, or compared with what should be in them."""
+        self._read: dict[str, Constants] = {}
 
     def put(self, arrays: Arrays, digests: Mapping[str, bytes] | None = None, pacer: Pacer | None = None) -> Constants:
         """Have these arrays in a file, durably, and say where. Costs one pass over the memory where the file is
@@ -59,8 +61,8 @@ class ConstantsWriter:
         pieces = [memoryview(plan.header), *(buffers[placed.spec.name] for placed in plan.arrays)]
         with self._explained():
             known = self._whole.get(file)
-            if known is None or not self._is_there(known):
-                self._whole[file] = self._find(file, pieces) or self._write(file, pieces, pacer)
+            if known is None or not self.is_there(known):
+                self._whole[file] = self._find(file, set(buffers), pieces) or self._write(file, pieces, pacer)
         return Constants(self._whole[file], sorted(buffers))
 
     def put_copy(
@@ -70,26 +72,39 @@ class ConstantsWriter:
         Raises as `put`, and DamagedError if the source is damaged."""
         path = self._job.constants / expected.file
         with self._explained():
-            if expected == self._whole.get(expected.file) and self._is_there(expected):
+            if expected == self._whole.get(expected.file) and self.is_there(expected):
                 return
-            if not (os.path.lexists(path) or self._adopt(expected.file)) or not is_whole(path, expected):
+            if not os.path.lexists(path):
+                self._adopt(expected.file)
+            if not is_whole(path, expected):
                 durable.make_directory(self._job.constants)
                 copy_data(source, expected, path, pacer, on_bytes)
             durable.flush_directory(self._job.constants)
             self._whole[expected.file] = expected
 
-    def _is_there(self, data: DataFile) -> bool:
+    def note_read(self, constants: Constants) -> None:
+        """These arrays of a constants file of the job, of whatever attempt, were read by this process, and passed
+        their checks: if they are all of it, it need not be read again."""
+        self._read[constants.data.file] = constants
+
+    def is_there(self, data: DataFile) -> bool:
+        """True if the file is there and has its size. Raises OSError."""
         try:
             found = os.stat(self._job.constants / data.file, follow_symlinks=False)
         except FileNotFoundError:
             return False
         return stat.S_ISREG(found.st_mode) and found.st_size == data.bytes
 
-    def _find(self, file: str, pieces: list[memoryview]) -> DataFile | None:
+    def _find(self, file: str, names: set[str], pieces: list[memoryview]) -> DataFile | None:
         """The file, if it is there already, if need be under another attempt's name, and has this content."""
         path = self._job.constants / file
-        if not os.path.lexists(path) and not self._adopt(file):
+        source = file if os.path.lexists(path) else self._adopt(file)
+        if not source:
             return None
+        read = self._read.get(source)
+        if read is not None and names <= set(read.arrays) and self.is_there(read.data):
+            durable.flush_directory(self._job.constants)
+            return msgspec.structs.replace(read.data, file=file)
         size, digests = digest_pieces(pieces, writer.BLOCK_BYTES)
         data = DataFile(file, size, writer.BLOCK_BYTES, digests)
         if not is_whole(path, data):
@@ -98,16 +113,18 @@ class ConstantsWriter:
         durable.flush_directory(self._job.constants)
         return data
 
-    def _adopt(self, file: str) -> bool:
-        """Give a file of the same content, of another attempt, a name of this one's."""
+    def _adopt(self, file: str) -> str:
+        """Give a file of the same content, of another attempt, a name of this one's; the other name, or nothing."""
         digest = file.partition("-")[0]
         others = {}
         for name in os.listdir(self._job.constants) if self._job.constants.is_dir() else ():
             parsed = layout.parse_constants_file(name)
             if parsed is not None and parsed[0] == digest:
                 others[parsed[1]] = name
-        constants = self._job.constants
-        return any(durable.link_file(constants / others[number], constants / file) for number in sorted(others)[::-1])
+        for _, name in sorted(others.items(), reverse=True):
+            if durable.link_file(self._job.constants / name, self._job.constants / file):
+                return name
+        return ""
 
     def _write(self, file: str, pieces: list[memoryview], pacer: Pacer | None) -> DataFile:
         durable.make_directory(self._job.constants)
