@@ -102,3 +102,16 @@ def test_only_a_name_that_does_not_exist_is_nothing(tmp_path):
 def test_names_with_anything_in_them(tmp_path):
     path = tmp_path / "a b'c\"d\n$é" / os.fsdecode(b"\xff")
     assert open_job(create_job(path).path).path == path
+
+
+def test_a_mark_that_a_newer_attempt_has_swept_is_not_made(job, monkeypatch):
+    # The process was frozen right before the rename.
+    def sweep(fd):
+        left = [p for p in job.path.iterdir() if layout.is_left_by_start(p.name, 2)]
+        assert len(left) == 1
+        left[0].unlink()
+
+    monkeypatch.setattr("os.fsync", sweep)
+    with pytest.raises(FileNotFoundError):
+        job.mark_finished(100, 1)
+    assert job.finished() is None

@@ -51,7 +51,7 @@ _PART = re.compile(r"rank-(\d{5,9})\.(json|safetensors)\Z")
 _CONSTANTS = re.compile(r"([0-9a-f]{32})-(\d{4,9})\.safetensors\Z")
 _STAGE = re.compile(r"[0-9a-f]{16}\.json\Z")
 _TOKEN = re.compile(r"\.[0-9a-f]{16}\Z")
-_CLAIM = re.compile(r"(job|\d{4,9})\.json\.[0-9a-f]{16}\.part\Z")
+_CLAIM = re.compile(r"(job|finished|\d{4,9})\.json\.[0-9a-f]{16}\.part\Z")
 
 
 def checkpoint_name(step: int, attempt: int) -> str:
@@ -148,7 +148,7 @@ def is_left_by_start(name: str, newest_attempt: int) -> bool:
     (True, False)
     """
     match = _CLAIM.match(name)
-    return match is not None and (match[1] == "job" or int(match[1]) <= newest_attempt)
+    return match is not None and (not match[1].isdigit() or int(match[1]) <= newest_attempt)
 
 
 class Env:

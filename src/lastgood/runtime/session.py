@@ -323,7 +323,12 @@ class Session:
         job = self._opened.job
         with durable.explained("mark as finished the job in", job.path, safe=f"step {step} is saved"):
             check_fence(job, self._opened.attempt)
-            job.mark_finished(step, self._opened.attempt)
+            try:
+                job.mark_finished(step, self._opened.attempt)
+            except FileNotFoundError:
+                # A newer attempt has swept it from under us.
+                check_fence(job, self._opened.attempt)
+                raise
         if step:
             self._remember()
 

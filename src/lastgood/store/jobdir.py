@@ -53,8 +53,12 @@ class JobDirectory:
         return unseal(data, Finished, layout.FINISHED_FILE)
 
     def mark_finished(self, step: int, attempt: int) -> None:
+        """Raises FileNotFoundError where a newer attempt has begun meanwhile, and swept the temporary file."""
         finished = Finished(layout.FORMAT_VERSION, self.id, step, attempt, time.time())
-        durable.write_file(self.path / layout.FINISHED_FILE, seal(finished))
+        # A token: an elder attempt that was frozen right here must not write into the file of a newer one.
+        with durable.NewFile(self.path / layout.FINISHED_FILE, os.urandom(8).hex()) as new:
+            new.write(seal(finished))
+            new.commit()
 
     def unmark_finished(self) -> None:
         durable.delete_file(self.path / layout.FINISHED_FILE)
