@@ -288,6 +288,21 @@ def test_a_promotion_that_its_successor_takes_over_is_not_swept_from_under_it(jo
     assert open_checkpoint(job, name(10)).verify() == []
 
 
+def test_a_newer_attempt_that_begins_during_the_copy_stops_the_commit(job, stage):
+    save(stage, 10)
+    real = CheckpointWriter.commit_copy
+
+    def overtaken(self, *arguments):
+        claim_attempt(job, "next")
+        real(self, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(FencedError, match="attempt 2"):
+        patch.setattr(CheckpointWriter, "commit_copy", overtaken)
+        promote(stage, 10)
+    assert steps(job) == []
+    assert not list(job.checkpoints.rglob("manifest*"))
+
+
 def test_a_promoter_of_an_attempt_that_was_swept_away_is_told_so(job, stage):
     save(stage, 10)
 

@@ -71,21 +71,28 @@ class KeeperHold:
     def await_written(self, may_wait: Callable[[], bool]) -> None:
         """Let it write and commit what the command has left, as long as `may_wait()`: another attempt that begins
         before that would find an older checkpoint."""
+        self._await(may_wait, "a snapshot", "written", is_last=False)
+
+    def await_promoted(self, may_wait: Callable[[], bool]) -> None:
+        """Let it promote what is staged, as long as `may_wait()`: the next attempt may run on another node."""
+        self._await(may_wait, "a checkpoint", "promoted", is_last=True)
+
+    def _await(self, may_wait: Callable[[], bool], what: str, done: str, *, is_last: bool) -> None:
         began = told_at = time.monotonic()
         if self._is_missing or not self._connect(_LEAVE_S):
             return
         while may_wait() and time.monotonic() - began < WRITE_LIMIT_S:
             try:
                 assert self._link is not None
-                self._link.drain(_CONNECT_S)
+                self._link.drain(_CONNECT_S, is_last=is_last)
                 return
             except TimeoutError:
                 if time.monotonic() - told_at >= _PATIENCE_S:
                     told_at = time.monotonic()
-                    self._say(f"waiting for a snapshot to be written, {duration(told_at - began)} so far")
+                    self._say(f"waiting for {what} to be {done}, {duration(told_at - began)} so far")
             except OSError:
                 return
-        self._say("a snapshot is still being written; going on without it")
+        self._say(f"{what} is still being {done}; going on without it")
 
     def _connect(self, limit_s: float = _CONNECT_S) -> bool:
         if self._link is None:

@@ -4,7 +4,7 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -93,6 +93,7 @@ class Supervisor:
             if self._standby is not None:
                 self._standby.close()
             if self._keeper is not None:
+                self._keeper.await_promoted(self._patience(limits))
                 self._keeper.close()
 
     def _run_attempts(
@@ -121,9 +122,11 @@ class Supervisor:
     def _await_keeper(self, limits: Limits) -> None:
         """What a dead attempt has left in memory becomes a checkpoint before anything is decided or claimed."""
         if self._keeper is not None:
-            self._keeper.await_written(
-                lambda: self._inbox.is_empty() and (limits.time is None or limits.time.left_s() > _LEAVE_BEFORE_S)
-            )
+            self._keeper.await_written(self._patience(limits))
+
+    def _patience(self, limits: Limits) -> Callable[[], bool]:
+        """Whether there is time to wait, and nobody asks for something else."""
+        return lambda: self._inbox.is_empty() and (limits.time is None or limits.time.left_s() > _LEAVE_BEFORE_S)
 
     def _attempt(
         self, command: Sequence[str], environment: Mapping[str, str], limits: Limits, *, is_fresh: bool

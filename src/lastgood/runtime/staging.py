@@ -81,9 +81,9 @@ class Staging:
             for event in read_events(self._job, number):
                 step, stage = event.data.get("step"), event.data.get("stage")
                 if event.kind == "committed" and isinstance(step, int) and stage:
-                    lost[(number, step)] = f"{event.data.get('host')}, in {stage}"
+                    lost[(number, step)] = f"{event.data.get('host')} only, in {stage}"
         return [
-            f"step {step} of attempt {number} is on the node {where} only, and cannot be read from here"
+            f"step {step} of attempt {number} is on the node {where}, and cannot be read from here"
             for (number, step), where in sorted(lost.items(), reverse=True)[:1]
             if (number, step) > newest
         ]
