@@ -23,6 +23,8 @@ PAGES = [
     "how-to/look-after-checkpoints.md",
     "how-to/pytorch.md",
     "how-to/standby.md",
+    "how-to/frozen-parameters.md",
+    "how-to/staging.md",
 ]
 
 _FENCE = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)

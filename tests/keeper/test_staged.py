@@ -174,6 +174,29 @@ def test_a_stage_that_fails_at_the_commit_costs_no_save(
     assert (told.staged(), committed(job)) == ([], [10])
 
 
+def test_saves_go_on_while_the_durable_storage_is_away(
+    told: Staged, job: JobDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.listdir
+
+    def away(path: Any = ".") -> Any:
+        if str(path).startswith(str(job.path)):
+            raise OSError(5, "Input/output error")
+        return real(path)
+
+    told.desk.note_rank(0, is_gone=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "listdir", away)
+        for step in (10, 20):
+            told.give(step)
+            assert told.hear(Committed, step).stage
+        assert told.hear(Promoted, 0).is_left
+    told.now += desk_module.AGAIN_S + 1
+    told.poke()
+    told.rest()
+    assert (told.staged()[-1], committed(job)) == (20, [20])
+
+
 def test_where_both_fail_the_save_has_failed(told: Staged, job: JobDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "pwrite", no_space)
     told.give(10)
