@@ -9,11 +9,14 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     """One line of attempts/NNNN.events.jsonl. `at` is in seconds since 1970, by the writer's clock.
 
     Kinds and their `data`:
-      started     how ("fresh", "resumed"), step, reason, rejected       by the job's program
+      started     how ("fresh", "resumed"), step, reason, rejected,
+                  is_from_memory                                         by the job's program
       refused     reason                                                 the start: a checkpoint was expected
       launched    command, pid, birth, heartbeats, host, is_standby       by the launcher
       standby     is_ready, modules, uss_bytes, pss_bytes, took_s, reason by the launcher
-      committed   step, name, bytes, write_s                             a checkpoint exists
+      committed   step, name, bytes, write_s; stage, host if it is staged  a checkpoint exists
+      promoted    step, name, bytes, took_s                              from a stage to the job's own directory
+      not_promoted step, error                                           it is tried again
       save_failed step, error                                            a save did not work
       late        step, since_s, interval_s                              a save is due, one is not written yet
       keeper_lost pid, error, unfinished (steps)                         by the program, or by the launcher
