@@ -12,6 +12,10 @@ Read = Literal["each", "broadcast"]
 """How what all ranks have in common is read: by each of them, or by one that passes it on."""
 
 
+_COMPANY = 3
+"""From so many ranks on one machine on it is faster to read once into the page cache than for each past it."""
+
+
 class ElsewhereError(Exception):
     """Another rank has failed, and will say so when the ranks say how they fared."""
 
@@ -62,7 +66,7 @@ class EachReads:
     def load(self, places: Places) -> None:
         for rank in sorted({self._holders[name] for name in places}):
             here = {name: to for name, to in places.items() if self._holders[name] == rank}
-            if self._local_ranks > 1:
+            if self._local_ranks >= _COMPANY:
                 is_alone = self._checkpoint.manifest.world_size == 1
                 common = set(here if is_alone else self._checkpoint.part(rank).shared).intersection(here)
                 self._checkpoint.load(rank, {name: here.pop(name) for name in sorted(common)}, "cache")
