@@ -108,7 +108,8 @@ def fio_s(directory: Path, size: int, kind: str) -> float | None:
     finally:
         path.unlink(missing_ok=True)
     job = json.loads(done.stdout)["jobs"][0]
-    return float(job["job_runtime"]) / 1000
+    # In whole milliseconds.
+    return max(1.0, float(job["job_runtime"])) / 1000
 
 
 def _blocks(size: int) -> range:

@@ -19,7 +19,20 @@ def run(script: str, tmp_path: Path, *options: str) -> tuple[str, dict[str, Any]
     """What it prints, and what it keeps."""
     output, work = tmp_path / "found.json", tmp_path / "work"
     work.mkdir()
-    common = ["--rounds", "1", "--scale", "0.0005", "--pause-s", "0", "--directory", str(work), "--output", str(output)]
+    common = [
+        "--rounds",
+        "1",
+        "--scale",
+        "0.0005",
+        "--pause-s",
+        "0",
+        "--limit-s",
+        "120",
+        "--directory",
+        str(work),
+        "--output",
+        str(output),
+    ]
     done = subprocess.run(
         [sys.executable, str(BENCH / f"{script}.py"), *common, *options],
         capture_output=True,
@@ -68,7 +81,7 @@ def test_slowdown_and_memory_are_measured_against_the_same_loop_without_saves(tm
         "save",
         tmp_path,
         *("--figures", "slowdown,memory", "--kinds", "transformer"),
-        *("--contenders", "lastgood,torch-save"),
+        *("--contenders", "lastgood"),
     )
     one, two, memory = (rows(table) for table in found["tables"])
     for table in (one, two):
@@ -76,7 +89,7 @@ def test_slowdown_and_memory_are_measured_against_the_same_loop_without_saves(tm
         assert table["lastgood"][0].endswith("%")
     extra = found["raw"]["memory transformer"]["lastgood"][0]["extra"]
     assert 0 < extra < 500e6
-    assert memory.keys() == {"lastgood", "torch.save + fsync"}
+    assert memory.keys() == {"lastgood"}
 
 
 def test_cold_restores_bring_back_what_was_saved_with_nothing_in_the_page_cache(tmp_path: Path) -> None:
@@ -84,17 +97,11 @@ def test_cold_restores_bring_back_what_was_saved_with_nothing_in_the_page_cache(
         "recover",
         tmp_path,
         *("--figures", "restore", "--kinds", "small"),
-        *("--contenders", "lastgood,torch-save,torch-load-mmap,dcp"),
+        *("--contenders", "lastgood,torch-load-mmap,dcp,torch-checkpointing"),
     )
-    assert found["absent"].keys() <= {"none-jax"}
     (restore,) = (rows(table) for table in found["tables"])
-    assert {
-        "lastgood.Run, every byte checked",
-        "torch.load",
-        "torch.load(mmap=True)",
-        "dcp.load",
-        "fio",
-    } <= restore.keys()
+    assert {"lastgood.Run, every byte checked", "torch.load(mmap=True)", "dcp.load", "fio"} <= restore.keys()
+    assert restore["torch_checkpointing load"][0] == "not installed: torch_checkpointing"
     for runs in found["raw"]["restore small"]["runs"].values():
         assert [one["cached_before"] for one in runs] == [0.0]
         assert all(one["load_s"] > 0 for one in runs)
