@@ -22,7 +22,13 @@ REASONS = {
     "schedulers": "a scheduler adapter serves the launcher; it must not reach for commands or frameworks",
 }
 
-OPTIONAL = {"torch": "frameworks", "numpy": "frameworks", "safetensors": "frameworks", "torchdata": "frameworks"}
+OPTIONAL = {
+    "torch": "frameworks",
+    "numpy": "frameworks",
+    "mpi4py": "frameworks",
+    "safetensors": "frameworks",
+    "torchdata": "frameworks",
+}
 """Packages that only some jobs have or need, and where they may be imported."""
 
 NUMPY_ALLOWED = {"runtime/sampler.py"}
