@@ -102,7 +102,8 @@ def restart(bench: save.Bench) -> None:
                             Path(place),
                             scale * bench.arguments.scale,
                             every,
-                            pause_s=bench.arguments.pause_s,
+                            # A process that stands by has to import all that the job has imported.
+                            pause_s=3 * bench.arguments.pause_s,
                             limit_s=bench.arguments.limit_s,
                         )
                     except FailedError as error:

@@ -45,6 +45,7 @@ def kill_once(way: Way, directory: Path, scale: float, every: int, *, pause_s: f
         "BENCH_EVERY": str(every),
         "LASTGOOD_STATE_DIR": str(directory / "state"),
         "OMP_NUM_THREADS": "1",
+        "PYTHONWARNINGS": "ignore",
         "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]),
     }
     with (directory / "log").open("wb") as log:

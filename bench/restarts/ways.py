@@ -19,7 +19,7 @@ class Way:
     """A shell starts it again for as long as it fails."""
 
     def command(self, store: Path) -> list[str]:
-        script = [sys.executable, "-W", "ignore", str(JOBS / self.script)]
+        script = [sys.executable, str(JOBS / self.script)]
         if self.is_looped:
             return ["bash", "-c", f"until {shlex.join(script)}; do :; done"]
         prefix = [word.format(store=store) for word in self.prefix]
