@@ -91,9 +91,9 @@ def _serve(has_training: bool) -> None:
     from faults.scenarios import SCENARIOS
 
     if has_training:
-        from faults.training import train
+        from faults.training import practise, train
 
-        SCENARIOS["train"] = train
+        SCENARIOS |= {"train": train, "practise": practise}
 
     states.use_small_blocks()
     signal.pthread_sigmask(signal.SIG_BLOCK, {RELEASE})

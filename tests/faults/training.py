@@ -3,6 +3,7 @@
 import hashlib
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -64,6 +65,41 @@ def train(
     if result:
         digest = hashlib.sha256(weights.tobytes() + repr(run.values["seen"]).encode() + rng.bytes(32))
         Path(result).write_text(digest.hexdigest())
+
+
+def practise(
+    job: str,
+    state: str,
+    notes: str,
+    result: str,
+    total: int = 60,
+    every: int = 2,
+    floats: int = 500_000,
+    pause_s: float = 0.0,
+    linger: str = "30s",
+    **settings: Any,
+) -> None:
+    """Train with a keeper. After each step a line of `notes` says which step is done, of which a snapshot was taken,
+    and which is known to be committed."""
+    os.environ |= {"LASTGOOD_STATE_DIR": state, "LASTGOOD_KEEPER": "on", "LASTGOOD_KEEPER_LINGER": linger}
+    rng = np.random.default_rng(7)
+    weights, few = np.zeros(floats), np.zeros(10)
+    state_of_all: dict[str, object] = {"weights": weights, "few": few, "rng": rng}
+    settings = {"every": every, "keep": lastgood.Keep(last=2), **settings}
+    run = lastgood.Run(state_of_all, job=job, **settings)
+    session = run._session
+    assert session is not None
+    with open(notes, "ab", buffering=0) as file:
+        file.write(f"begun {run.step} {run.step} {run.step}\n".encode())
+        for step in run.steps(total):
+            file.write(f"step {step - 1} {session._taken_step} {session.saved_step}\n".encode())
+            draw = rng.standard_normal(10)
+            few += draw
+            weights *= 0.9
+            weights += draw[0]
+            time.sleep(pause_s)
+    run.close()
+    Path(result).write_text(hashlib.sha256(weights.tobytes() + few.tobytes() + rng.bytes(32)).hexdigest())
 
 
 def _note_commits(job: str) -> None:

@@ -131,6 +131,7 @@ class Session:
             step=step,
             reason=found.start.reason,
             rejected=[candidate.name for candidate in found.rejected],
+            is_from_memory=found.restored is not None and found.restored.is_from_memory,
         )
         self._news.tell_pace(self._watch)
         with suppress(OSError, LastgoodError):
@@ -326,8 +327,7 @@ class Session:
             try:
                 job.mark_finished(step, self._opened.attempt)
             except FileNotFoundError:
-                # A newer attempt has swept it from under us.
-                check_fence(job, self._opened.attempt)
+                check_fence(job, self._opened.attempt)  # a newer one may have swept it from under us
                 raise
         if step:
             self._remember()
