@@ -45,7 +45,7 @@ class Rank:
         self.connect(job)
 
     def connect(self, job: JobDirectory) -> None:
-        self.keeper = Keeper(job.id, self.rank)
+        self.keeper = Keeper(job, self.rank)
         self.keeper.offer(self.arenas)
 
     @property

@@ -38,7 +38,7 @@ class Raw:
         os.ftruncate(self.unsealed, 4096)
 
     def greet(self, job: JobDirectory, rank: int | None) -> None:
-        self.say(protocol.hello(job.id, rank))
+        self.say(protocol.hello(job, rank))
         assert isinstance(Channel(self.link).receive(protocol.Answer, LIMIT_S)[0], protocol.Welcome)
 
     def offer(self) -> None:
@@ -161,7 +161,7 @@ def test_another_user_is_not_served(job: JobDirectory, keeper: Process) -> None:
         "link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n"
         f"link.connect({protocol.address(job.id)!r})\n"
         "try:\n"
-        f"    link.send({msgspec.json.encode(protocol.hello(job.id, 0))!r})\n"
+        f"    link.send({msgspec.json.encode(protocol.hello(job, 0))!r})\n"
         "    print(repr(link.recv(100)))\n"
         "except OSError: print('cut off')\n"
     )
@@ -185,5 +185,5 @@ def test_a_name_that_another_user_has_taken_is_not_trusted(job: JobDirectory) ->
         assert squatter.stdout
         assert squatter.stdout.readline() == "ready\n"
         with pytest.raises(NoKeeperError, match="another user"):
-            Keeper(job.id, 0)
+            Keeper(job, 0)
         squatter.kill()

@@ -68,7 +68,7 @@ ORDER = Order(
 )
 
 MESSAGES: list[tuple[Any, Any]] = [
-    (protocol.hello("job", 3), protocol.Request),
+    (protocol.Hello(1, "2", "job", "00ff", 3), protocol.Request),
     (protocol.Slots([4096, 4096]), protocol.Request),
     (protocol.Begin(1), protocol.Request),
     (protocol.Save(0), protocol.Request),
@@ -119,7 +119,7 @@ def test_descriptors_arrive_as_copies_that_belong_to_the_receiver(line: Line) ->
         pytest.param(b'{"type":"begin","slot":"one"}', id="wrong type"),
         pytest.param(b'{"type":"unheard of"}', id="unknown"),
         pytest.param(b'{"type":"drained"}', id="of the other side"),
-        pytest.param(b'{"type":"hello","protocol":1,"version":"\xff","job":"j"}', id="no UTF-8"),
+        pytest.param(b'{"type":"hello","protocol":1,"version":"\xff","job":"j","place":""}', id="no UTF-8"),
         pytest.param(b"[" * 60000, id="deep"),
         pytest.param(b" " * (protocol.MAX_PACKET_BYTES + 1), id="too long"),
     ],

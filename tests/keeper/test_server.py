@@ -1,11 +1,13 @@
 """The keeper as a process: what it holds for whom, what outlives whom, and when it goes."""
 
 import os
+import shutil
 import signal
 import subprocess
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import psutil
 import pytest
@@ -16,11 +18,11 @@ from keeper.ranks import LIMIT_S, Rank, until
 from lastgood.core.retention import Keep
 from lastgood.core.writing import Writing
 from lastgood.keeper import protocol
-from lastgood.keeper.client import Keeper, NoKeeperError
+from lastgood.keeper.client import Keeper, NoKeeperError, RefusedError
 from lastgood.keeper.protocol import Committed, Written
 from lastgood.store.attempts import claim_attempt
 from lastgood.store.catalogue import list_checkpoints
-from lastgood.store.jobdir import JobDirectory
+from lastgood.store.jobdir import JobDirectory, open_job
 from lastgood.store.reader import open_checkpoint
 
 pytestmark = pytest.mark.slow
@@ -43,7 +45,7 @@ def memory_of(pid: int) -> int:
 
 def is_gone(job: JobDirectory) -> bool:
     try:
-        Keeper(job.id, limit_s=LIMIT_S).close()
+        Keeper(job, limit_s=LIMIT_S).close()
     except NoKeeperError:
         return True
     return False
@@ -171,7 +173,7 @@ def test_one_rank_of_several_that_leaves_takes_nothing_from_the_others(
 
 def test_who_connects_and_is_no_rank_keeps_it_alive(job: JobDirectory, start: StartKeeper) -> None:
     keeper = start(linger_s=0.0)
-    launcher = Keeper(job.id)
+    launcher = Keeper(job)
     with RankProcess(job) as rank:
         rank.do("commit 1")
         rank.kill()
@@ -202,13 +204,11 @@ def test_a_stop_while_nobody_is_connected_ends_it(job: JobDirectory, start: Star
     assert keeper.wait(LIMIT_S) == 0
 
 
-@pytest.mark.parametrize("name", ["HUP", "INT", "QUIT", "USR1", "USR2", "ALRM", "XCPU", "TSTP", "TTIN", "TTOU", "PIPE"])
+@pytest.mark.parametrize("name", ["HUP", "INT", "QUIT", "USR1", "USR2", "ALRM", "XCPU", "TSTP", "TTIN", "TTOU"])
 @pytest.mark.parametrize("when", ["while it starts", "later"])
 def test_signals_to_all_processes_of_a_job_do_not_end_it(
     job: JobDirectory, start: StartKeeper, new_rank: NewRank, name: str, when: str
 ) -> None:
-    if name == "PIPE" and when == "while it starts":
-        pytest.skip("nobody sends it")
     keeper = start()
     if when == "later":
         new_rank().commit(1)
@@ -226,7 +226,7 @@ def test_with_nobody_who_ever_comes_it_goes(
     assert server.FIRST_CONTACT_S <= 30
     # It is the same as after the last has left: who never was a rank leaves nothing to wait for.
     keeper = start(linger_s=3600.0)
-    Keeper(job.id).bye()
+    Keeper(job).bye()
     assert keeper.wait(LIMIT_S) == 0
 
 
@@ -239,7 +239,7 @@ def test_the_next_attempt_takes_over_the_memory_of_one_that_is_dead(job: JobDire
         rank.do("commit 5")
         rank.do("commit 6")
         rank.kill()
-    link = Keeper(job.id, 0)
+    link = Keeper(job, 0)
     arenas, held = link.take()
     assert sorted((one.step, one.attempt) for one in held) == [(5, 1), (6, 1)]
     fd = link.lend(6, 1, 0)
@@ -303,7 +303,7 @@ def test_memory_of_ranks_that_a_later_attempt_has_not_is_given_back_when_it_save
     job: JobDirectory, start: StartKeeper, new_rank: NewRank
 ) -> None:
     keeper = start(linger_s=3600.0)
-    launcher = Keeper(job.id)
+    launcher = Keeper(job)
     with RankProcess(job, 0) as one, RankProcess(job, 1) as other:
         one.do("commit 1")
         other.do("save 1")
@@ -325,16 +325,56 @@ def test_a_version_that_it_does_not_speak_is_refused_when_all_is_written(
     rank.die()
     monkeypatch.setattr("lastgood.__version__", "99.0")
     with pytest.raises(NoKeeperError, match=r"the keeper is of version .*, the program of version 99\.0") as refused:
-        Keeper(job.id, 0, limit_s=LIMIT_S)
+        Keeper(job, 0, limit_s=LIMIT_S)
     assert str(keeper.pid) in str(refused.value)
     assert committed(job) == [1]
 
 
-def test_another_job_is_refused(job: JobDirectory, keeper: Process, monkeypatch: pytest.MonkeyPatch) -> None:
-    address = protocol.address(job.id)
-    monkeypatch.setattr(protocol, "address", lambda name: address)
-    with pytest.raises(NoKeeperError, match="serves job"):
-        Keeper("another", 0)
+def test_a_copy_of_a_job_is_another_job(
+    job: JobDirectory, start: StartKeeper, new_rank: NewRank, tmp_path: Path
+) -> None:
+    # Its id is the same, and so is the name of its keeper.
+    start(linger_s=3600.0)
+    rank = new_rank()
+    rank.commit(1)
+    shutil.copytree(job.path, tmp_path / "copy")
+    with pytest.raises(RefusedError, match=f"serves the job in {job.path}"):
+        Keeper(open_job(tmp_path / "copy"), 0)
+    rank.commit(2)
+    assert committed(open_job(tmp_path / "copy")) == [1]
+
+
+def test_a_job_that_was_renamed_is_not_looked_for_in_its_old_place(
+    job: JobDirectory, start: StartKeeper, tmp_path: Path
+) -> None:
+    keeper = start(linger_s=3600.0)
+    with RankProcess(job) as rank:
+        rank.do("commit 1")
+    job.path.rename(tmp_path / "moved")
+    with pytest.raises(RefusedError):
+        Keeper(open_job(tmp_path / "moved"), 0)
+    assert keeper.wait(LIMIT_S) == 0, "nobody has any use for it"
+
+
+def test_a_job_may_be_called_by_several_names(
+    job: JobDirectory, start: StartKeeper, tmp_path: Path, new_rank: NewRank
+) -> None:
+    start(linger_s=3600.0)
+    (tmp_path / "other name").symlink_to(job.path)
+    link = Keeper(open_job(tmp_path / "other name"), 0)
+    link.bye()
+
+
+def test_who_only_looks_does_not_end_what_refuses_it(job: JobDirectory, start: StartKeeper, tmp_path: Path) -> None:
+    keeper = start(linger_s=3600.0)
+    with RankProcess(job) as rank:
+        rank.do("commit 1")
+    shutil.copytree(job.path, tmp_path / "copy")
+    with pytest.raises(RefusedError):
+        Keeper(open_job(tmp_path / "copy"))
+    with Keeper_of(job) as link:
+        assert _closed(link.lend(1, 1, 0))
+    assert keeper.poll() is None
 
 
 # Waiting -----------------------------------------------------------------------------------------------------
@@ -345,7 +385,7 @@ def test_draining_waits_for_all_orders_also_of_who_died_with_them_unread(
 ) -> None:
     keeper = start(linger_s=3600.0)
     rank = new_rank(floats=300_000)
-    next_start = Keeper(job.id)
+    next_start = Keeper(job)
     os.kill(keeper.pid, signal.SIGSTOP)
     for step in (1, 2):
         rank.save(step)
@@ -363,7 +403,7 @@ def test_draining_has_a_limit_and_may_be_tried_again(job: JobDirectory, start: S
     start(linger_s=3600.0)
     rank = new_rank(world_size=2)
     rank.save(1)
-    link = Keeper(job.id)
+    link = Keeper(job)
     for _ in range(2):
         with pytest.raises(TimeoutError):
             link.drain(0.2)
@@ -380,7 +420,7 @@ def test_who_waits_for_all_to_be_written_makes_it_hurry(
     start(linger_s=3600.0)
     rank = new_rank(floats=8_000_000)
     rank.save(1, writing=Writing(limit="1MB/s"))
-    link = Keeper(job.id)
+    link = Keeper(job)
     link.drain(LIMIT_S)
     assert committed(job) == [1]
     link.close()
@@ -400,7 +440,7 @@ def test_hundreds_of_saves_take_no_more_descriptors_and_no_more_memory(
             rank.commit(step, keep=Keep(last=2))
             assert _closed(rank.keeper.lend(step, 1, 0))
             assert rank.keeper.lend(step, 1, 1) is None
-            Keeper(job.id).close()
+            Keeper(job).close()
             rank.events.clear()
 
     save(range(1, 51))
@@ -451,7 +491,7 @@ class Keeper_of:
     """A connection, closed on leaving."""
 
     def __init__(self, job: JobDirectory, rank: int | None = 0) -> None:
-        self._link = Keeper(job.id, rank)
+        self._link = Keeper(job, rank)
 
     def __enter__(self) -> Keeper:
         return self._link

@@ -294,7 +294,7 @@ def test_a_newer_attempt_stops_the_promotions_of_the_old_one_and_nothing_else(
 def test_the_last_drain_waits_for_the_promotion(job: JobDirectory, keeper: Any, new_rank: Any, stage: Stage) -> None:
     rank = new_rank(floats=2_000_000)
     rank.save(10, stage=str(stage.path), writing=Writing(limit="40MB/s"))
-    link = Keeper(job.id)
+    link = Keeper(job)
     link.drain(LIMIT_S, is_last=True)
     assert committed(job) == [10]
     link.close()

@@ -57,7 +57,7 @@ def ended(job: JobDirectory) -> Iterator[None]:
     """Whatever keeper is left of the job is ended."""
     yield
     try:
-        link = Keeper(job.id)
+        link = Keeper(job)
     except NoKeeperError:
         return
     os.kill(link.pid, 9)
@@ -92,7 +92,7 @@ def test_of_many_who_start_one_at_once_one_wins_and_serves_all(job: JobDirectory
         thread.join()
     (process,) = [answer for answer in answers if answer is not None]
     assert isinstance(process, subprocess.Popen)
-    links = [Keeper(job.id) for _ in range(20)]
+    links = [Keeper(job) for _ in range(20)]
     assert {link.pid for link in links} == {process.pid}
     for link in links:
         link.bye()
@@ -105,7 +105,7 @@ def test_hundreds_may_connect_before_it_is_ready(job: JobDirectory) -> None:
     assert process is not None
     os.kill(process.pid, 19)
     links: list[Keeper] = []
-    threads = [threading.Thread(target=lambda n=n: links.append(Keeper(job.id, n))) for n in range(300)]
+    threads = [threading.Thread(target=lambda n=n: links.append(Keeper(job, n))) for n in range(300)]
     for thread in threads:
         thread.start()
     os.kill(process.pid, 18)
@@ -120,7 +120,7 @@ def test_hundreds_may_connect_before_it_is_ready(job: JobDirectory) -> None:
 @pytest_ended
 def test_a_detached_one_belongs_to_nobody(job: JobDirectory) -> None:
     assert start_keeper(job, 0.0, dict(os.environ), is_detached=True) is None
-    link = Keeper(job.id)
+    link = Keeper(job)
     process = psutil.Process(link.pid)
     assert link.pid not in {child.pid for child in psutil.Process().children(recursive=True)}
     assert os.getsid(link.pid) != os.getsid(0)
@@ -179,7 +179,7 @@ def test_the_keeper_runs_the_very_code_that_the_program_runs(
     done = program(job, text=f"import sys; sys.path.insert(0, {str(copy)!r})\n{START}")
     assert done.returncode == 0, done.stderr
     with pytest.raises(NoKeeperError, match=r"version 7\.7"):
-        Keeper(job.id)
+        Keeper(job)
 
 
 @pytest_ended
@@ -229,7 +229,7 @@ def test_python_that_cannot_be_found_or_does_not_work_is_an_error(
     with pytest.raises(OSError, match=r"did not start \(exit code 1\)"):
         start_keeper(job, 0.0, dict(os.environ), is_detached=True)
     with pytest.raises(NoKeeperError, match="none is running"):
-        Keeper(job.id)
+        Keeper(job)
 
 
 @pytest_ended
@@ -291,8 +291,8 @@ def test_a_package_that_it_lacks_is_said_to_who_starts_it(job: JobDirectory, tmp
 @pytest_ended
 def test_each_network_namespace_has_keepers_of_its_own(job: JobDirectory) -> None:
     start_keeper(job, 0.0, dict(os.environ), is_detached=True)
-    outside = Keeper(job.id)
-    program = f"{START}from lastgood.keeper.client import Keeper\nlink = Keeper(open_job(sys.argv[1]).id); print(link.pid); link.bye()\n"
+    outside = Keeper(job)
+    program = f"{START}from lastgood.keeper.client import Keeper\nlink = Keeper(open_job(sys.argv[1])); print(link.pid); link.bye()\n"
     done = subprocess.run(
         ["unshare", "-n", sys.executable, "-c", program, str(job.path)],
         capture_output=True,
@@ -309,7 +309,7 @@ def test_each_network_namespace_has_keepers_of_its_own(job: JobDirectory) -> Non
 def test_limits_of_the_program_are_not_the_keepers(job: JobDirectory) -> None:
     program = f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (40, {4096}))\n{START}"
     subprocess.run([sys.executable, "-c", program, str(job.path)], timeout=LIMIT_S, check=True)
-    link = Keeper(job.id)
+    link = Keeper(job)
     assert "4096" in Path(f"/proc/{link.pid}/limits").read_text().split("Max open files")[1].split("\n")[0].split()[0]
     link.close()
 
@@ -324,17 +324,17 @@ def test_a_keeper_that_is_short_of_descriptors_serves_who_it_can_and_others_late
     others: list[Keeper] = []
     while len(others) < 40:
         try:
-            others.append(Keeper(job.id, limit_s=0.5))
+            others.append(Keeper(job, limit_s=0.5))
         except NoKeeperError:
             break
     assert others and len(others) < 40
     before = sum(process.cpu_times()[:2])
     with pytest.raises(NoKeeperError):
-        Keeper(job.id, limit_s=1.0)
+        Keeper(job, limit_s=1.0)
     assert sum(process.cpu_times()[:2]) - before < 0.7, "it does not spin"
     for one in others:
         one.close()
-    Keeper(job.id).close()
+    Keeper(job).close()
     first.commit(2)
     first.die()
 
@@ -344,5 +344,5 @@ def test_the_address_is_free_again_as_soon_as_it_has_ended(job: JobDirectory) ->
         process = start_keeper(job, 0.0, dict(os.environ), is_detached=False)
         assert process is not None
         assert protocol.address(job.id)[0] == 0
-        Keeper(job.id).bye()
+        Keeper(job).bye()
         assert process.wait(LIMIT_S) == 0

@@ -49,7 +49,7 @@ def run_to(start: Any, scratch: Path, steps: int, stop_after: int | None = None,
 
 def drained(path: Path) -> None:
     """The keeper has promoted what it could."""
-    keeper = Keeper(open_job(path).id)
+    keeper = Keeper(open_job(path))
     keeper.drain(LIMIT_S, is_last=True)
     keeper.close()
 

@@ -14,6 +14,7 @@ from lastgood.core.writing import Writing
 from lastgood.keeper import protocol
 from lastgood.keeper.arena import Arena
 from lastgood.keeper.protocol import Channel, Event, Held, Order
+from lastgood.store.jobdir import JobDirectory
 from lastgood.store.processes import birth_of, is_alive
 
 ANSWER_LIMIT_S = 20.0
@@ -33,13 +34,13 @@ class RefusedError(NoKeeperError):
 class Keeper:
     """A connection to the keeper of a job on this node. Methods raise OSError when it is lost."""
 
-    def __init__(self, job: str, rank: int | None = None, limit_s: float = ANSWER_LIMIT_S) -> None:
+    def __init__(self, job: JobDirectory, rank: int | None = None, limit_s: float = ANSWER_LIMIT_S) -> None:
         """Connect. Raises NoKeeperError if there is none, or none that answers; RefusedError if it refuses."""
         link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._channel = Channel(link)
         self._events: deque[Event] = deque()
         try:
-            _connect(link, protocol.address(job), limit_s)
+            _connect(link, protocol.address(job.id), limit_s)
             if not self._channel.is_of_our_user():
                 raise NoKeeperError("a process of another user answers under the keeper's name")
             self.pid = self._greet(job, rank, limit_s)
@@ -51,7 +52,7 @@ class Keeper:
             reason = "none is running" if isinstance(error, ConnectionRefusedError) else str(error)
             raise NoKeeperError(reason) from error
 
-    def _greet(self, job: str, rank: int | None, limit_s: float) -> int:
+    def _greet(self, job: JobDirectory, rank: int | None, limit_s: float) -> int:
         self._channel.send(protocol.hello(job, rank))
         answer, _ = self._channel.receive(protocol.Welcome | protocol.Refused, limit_s)
         if isinstance(answer, protocol.Refused):

@@ -33,6 +33,7 @@ from lastgood.core.errors import LastgoodError
 from lastgood.core.manifest import MAX_DOCUMENT_BYTES, Constants
 from lastgood.core.retention import Keep
 from lastgood.core.writing import Writing
+from lastgood.store.jobdir import JobDirectory
 
 PROTOCOL = 1
 """Raised when the meaning of a message changes. `Hello`, `Refused` and `Drained` never change."""
@@ -50,6 +51,9 @@ class Hello(msgspec.Struct, frozen=True, tag="hello"):
     protocol: int
     version: str
     job: str
+    place: str
+    """The path of the job's directory, its bytes in hexadecimal. A copy of it has the same id, and is another job all
+    the same."""
     rank: int | None = None
 
 
@@ -248,8 +252,8 @@ def address(job: str) -> bytes:
     return f"\0lastgood-keeper-{os.getuid()}-{job}".encode()
 
 
-def hello(job: str, rank: int | None) -> Hello:
-    return Hello(PROTOCOL, lastgood.__version__, job, rank)
+def hello(job: JobDirectory, rank: int | None) -> Hello:
+    return Hello(PROTOCOL, lastgood.__version__, job.id, os.fsencode(job.path).hex(), rank)
 
 
 class Channel:

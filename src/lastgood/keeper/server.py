@@ -209,9 +209,13 @@ class Server:
         reason = ""
         if (hello.protocol, hello.version) != (protocol.PROTOCOL, lastgood.__version__):
             reason = f"the keeper is of version {lastgood.__version__}, the program of version {hello.version}"
-        elif hello.job != self._job.id:
-            reason = f"the keeper serves job {self._job.id}, not {hello.job}"
+        elif hello.job != self._job.id or not self._is_here(hello.place):
+            reason = f"the keeper serves the job in {self._job.path}, or one that was there"
         if reason:
+            reason = protocol.printable(reason)
+            if hello.rank is not None:
+                # An attempt begins that has no use for us: nobody else is expected.
+                self._quit_at = self._clock()
             peer.waits_for = protocol.Refused(os.getpid(), protocol.PROTOCOL, lastgood.__version__, reason)
             self._wake()
             return
@@ -223,6 +227,13 @@ class Server:
             peer.rank = hello.rank
             self._desk.note_rank(hello.rank, is_gone=False)
         self._say(peer, protocol.Welcome(os.getpid()))
+
+    def _is_here(self, place: str) -> bool:
+        """True if a path leads to the directory that we write to, by whatever name."""
+        with suppress(OSError, ValueError):
+            path = bytes.fromhex(place)
+            return path == os.fsencode(self._job.path) or os.path.samefile(path, self._job.path)
+        return False
 
     def _replace_slots(self, rank: int, message: protocol.Slots, descriptors: list[int]) -> None:
         if len(message.capacities) != len(descriptors):

@@ -97,7 +97,7 @@ class KeeperHold:
     def _connect(self, limit_s: float = _CONNECT_S) -> bool:
         if self._link is None:
             with suppress(NoKeeperError):
-                self._link = Keeper(self._job.id, limit_s=limit_s)
+                self._link = Keeper(self._job, limit_s=limit_s)
         return self._link is not None
 
     def close(self) -> None:

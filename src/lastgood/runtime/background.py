@@ -8,7 +8,7 @@ from lastgood.core.errors import FencedError, LastgoodError, StorageError
 from lastgood.core.tensorfile import Layout
 from lastgood.core.units import duration
 from lastgood.keeper import protocol, work
-from lastgood.keeper.client import ANSWER_LIMIT_S, Keeper, NoKeeperError, RefusedError
+from lastgood.keeper.client import ANSWER_LIMIT_S, Keeper, NoKeeperError
 from lastgood.keeper.protocol import Event, Order
 from lastgood.runtime.copying import Copy
 from lastgood.runtime.finding import Home, find_keeper, occupy_standard_descriptors
@@ -71,10 +71,9 @@ class Background:
             self._keeper = find_keeper(job, home, self._take_over, 0.0, may_start=False)
         except NoKeeperError as error:
             self._why_not = str(error)
-            if not isinstance(error, RefusedError):
-                # It is ready before anybody waits for it.
-                self._starter = threading.Thread(target=self._start, name="lastgood-start-keeper", daemon=True)
-                self._starter.start()
+            # It is ready before anybody waits for it.
+            self._starter = threading.Thread(target=self._start, name="lastgood-start-keeper", daemon=True)
+            self._starter.start()
 
     # The connection ------------------------------------------------------------------------------------------
 
@@ -118,11 +117,11 @@ class Background:
         unfinished = self.unfinished()
         self._journal("keeper_lost", pid=lost.pid if lost else 0, error=str(error), unfinished=unfinished)
         self._losses += 1
-        if self._reconnect(_RETURN_LIMIT_S):
-            self.notes.append(
-                f"{who} is lost ({error}); a new one has taken its place"
-                + (f" and writes step {max(unfinished)} again" if unfinished else "")
-            )
+        if self._reconnect(_RETURN_LIMIT_S) and self._keeper is not None:
+            is_same = lost is not None and lost.pid == self._keeper.pid
+            found = "it is connected again" if is_same else "a new one has taken its place"
+            more = f" and writes step {max(unfinished)} again" if unfinished and not is_same else ""
+            self.notes.append(f"{who} is lost ({error}); {found}{more}")
             return
         self.notes.append(
             f"{who} is lost ({error}), and there is no other ({self._why_not}): "

@@ -12,6 +12,9 @@ from lastgood.store.jobdir import JobDirectory
 
 _AGAIN_S = 0.1
 
+_REFUSED_S = 3.0
+"""How long one that refuses may take to end, if it serves nobody else."""
+
 
 class Home(msgspec.Struct, frozen=True):
     """Where this rank runs, as far as its keeper goes."""
@@ -34,8 +37,8 @@ def find_keeper(
     may_start: bool = True,
 ) -> Keeper:
     """A keeper that `greet` has talked to. Tries again for `limit_s`: one may just be ending, or just be started by
-    another rank or by the launcher. Raises NoKeeperError, at once if it refuses or cannot be started."""
-    limit = time.monotonic() + limit_s
+    another rank or by the launcher. Raises NoKeeperError, at once if it cannot be started, soon if it refuses."""
+    began = time.monotonic()
     while True:
         try:
             if may_start and not home.is_launcher_here:
@@ -43,7 +46,7 @@ def find_keeper(
         except OSError as error:
             raise NoKeeperError(str(error)) from error
         try:
-            keeper = Keeper(job.id, home.rank, answer_s)
+            keeper = Keeper(job, home.rank, answer_s)
             try:
                 greet(keeper)
             except BaseException:
@@ -51,7 +54,8 @@ def find_keeper(
                 raise
             return keeper
         except OSError as error:
-            if isinstance(error, RefusedError) or time.monotonic() > limit:
+            patience_s = min(limit_s, _REFUSED_S) if isinstance(error, RefusedError) else limit_s
+            if time.monotonic() - began > patience_s:
                 raise error if isinstance(error, NoKeeperError) else NoKeeperError(str(error)) from error
         time.sleep(_AGAIN_S)
 

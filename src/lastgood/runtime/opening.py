@@ -23,6 +23,8 @@ from lastgood.store.record import Records, refuse_vanished
 DRAIN_LIMIT_S = 600.0
 """How long a start waits for what an earlier attempt's keeper writes; then it begins with an older checkpoint."""
 
+REFUSAL_LIMIT_S = 120.0
+
 _PATIENCE_S = 15.0
 
 
@@ -64,7 +66,7 @@ def open_for(
         if not surroundings.is_launched:
             held.append(lock_job(job))
             # Before the claim: afterwards the snapshot of an attempt that has died would be too late.
-            await_keeper(job.id)
+            await_keeper(job)
         if is_fresh_meant:
             records.forget(path)
         record = records.read(path)
@@ -86,10 +88,11 @@ def open_for(
         raise
 
 
-def await_keeper(job: str) -> None:
+def await_keeper(job: JobDirectory) -> None:
     """Let the keeper of an earlier attempt on this node, if there is one, finish what it writes."""
     try:
-        keeper = Keeper(job)
+        # One that refuses us says so when all is written.
+        keeper = Keeper(job, limit_s=REFUSAL_LIMIT_S)
     except NoKeeperError:
         return
     began = time.monotonic()
