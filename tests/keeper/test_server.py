@@ -325,7 +325,7 @@ def test_a_version_that_it_does_not_speak_is_refused_when_all_is_written(
     rank.die()
     monkeypatch.setattr("lastgood.__version__", "99.0")
     with pytest.raises(NoKeeperError, match=r"the keeper is of version .*, the program of version 99\.0") as refused:
-        Keeper(job, 0, limit_s=LIMIT_S)
+        Keeper(job, 0, drain_s=LIMIT_S)
     assert str(keeper.pid) in str(refused.value)
     assert committed(job) == [1]
 

@@ -34,8 +34,11 @@ class RefusedError(NoKeeperError):
 class Keeper:
     """A connection to the keeper of a job on this node. Methods raise OSError when it is lost."""
 
-    def __init__(self, job: JobDirectory, rank: int | None = None, limit_s: float = ANSWER_LIMIT_S) -> None:
-        """Connect. Raises NoKeeperError if there is none, or none that answers; RefusedError if it refuses."""
+    def __init__(
+        self, job: JobDirectory, rank: int | None = None, limit_s: float = ANSWER_LIMIT_S, drain_s: float = 0.0
+    ) -> None:
+        """Connect. Raises NoKeeperError if there is none, or none that answers; RefusedError if it refuses, with
+        `drain_s` after it has written what there was, or that time."""
         link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._channel = Channel(link)
         self._events: deque[Event] = deque()
@@ -43,7 +46,7 @@ class Keeper:
             _connect(link, protocol.address(job.id), limit_s)
             if not self._channel.is_of_our_user():
                 raise NoKeeperError("a process of another user answers under the keeper's name")
-            self.pid = self._greet(job, rank, limit_s)
+            self.pid = self._greet(job, rank, limit_s, drain_s)
             self._birth = birth_of(self.pid) or ""
         except OSError as error:
             self._channel.close()
@@ -52,10 +55,13 @@ class Keeper:
             reason = "none is running" if isinstance(error, ConnectionRefusedError) else str(error)
             raise NoKeeperError(reason) from error
 
-    def _greet(self, job: JobDirectory, rank: int | None, limit_s: float) -> int:
+    def _greet(self, job: JobDirectory, rank: int | None, limit_s: float, drain_s: float) -> int:
         self._channel.send(protocol.hello(job, rank))
         answer, _ = self._channel.receive(protocol.Welcome | protocol.Refused, limit_s)
         if isinstance(answer, protocol.Refused):
+            with suppress(OSError):
+                if drain_s:
+                    self._await(protocol.Drained, drain_s)
             raise RefusedError(f"{answer.reason} (process {answer.pid})")
         return int(answer.pid)
 

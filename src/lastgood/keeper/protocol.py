@@ -71,7 +71,7 @@ class Welcome(msgspec.Struct, frozen=True, tag="welcome"):
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused"):
-    """Sent when nothing is left to write, so that who is refused may go on without losing a snapshot."""
+    """`Drained` follows when nothing is left to write: then who is refused may go on without losing a snapshot."""
 
     pid: int
     protocol: int

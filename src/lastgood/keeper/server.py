@@ -43,7 +43,7 @@ class _Peer:
         self.is_deaf = False
         """It is told nothing more; what it has sent still counts."""
         self.has_greeted = False
-        self.waits_for: protocol.Drained | protocol.Refused | None = None
+        self.waits_for: protocol.Drained | None = None
         """What it will be told when nothing is left to write."""
         self.waits_for_all = False
         """Not before nothing is left to promote, either."""
@@ -216,7 +216,9 @@ class Server:
             if hello.rank is not None:
                 # An attempt begins that has no use for us: nobody else is expected.
                 self._quit_at = self._clock()
-            peer.waits_for = protocol.Refused(os.getpid(), protocol.PROTOCOL, lastgood.__version__, reason)
+            self._say(peer, protocol.Refused(os.getpid(), protocol.PROTOCOL, lastgood.__version__, reason))
+            peer.waits_for = protocol.Drained()
+            self._desk.hurry(promotions=False)
             self._wake()
             return
         peer.has_greeted = True

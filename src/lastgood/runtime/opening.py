@@ -23,8 +23,6 @@ from lastgood.store.record import Records, refuse_vanished
 DRAIN_LIMIT_S = 600.0
 """How long a start waits for what an earlier attempt's keeper writes; then it begins with an older checkpoint."""
 
-REFUSAL_LIMIT_S = 120.0
-
 _PATIENCE_S = 15.0
 
 
@@ -91,8 +89,7 @@ def open_for(
 def await_keeper(job: JobDirectory) -> None:
     """Let the keeper of an earlier attempt on this node, if there is one, finish what it writes."""
     try:
-        # One that refuses us says so when all is written.
-        keeper = Keeper(job, limit_s=REFUSAL_LIMIT_S)
+        keeper = Keeper(job, drain_s=DRAIN_LIMIT_S)
     except NoKeeperError:
         return
     began = time.monotonic()
