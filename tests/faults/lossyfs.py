@@ -77,6 +77,10 @@ class LossyFS:
         """No more faults; counting begins anew."""
         self._ask("heal")
 
+    def slow_down(self, delay_s: float) -> None:
+        """From now on each change takes that much longer."""
+        self._ask("slow", delay_s)
+
     def have_links(self, yes: bool) -> None:
         """Whether there are hard links; there are after mounting."""
         self._ask("links", yes)

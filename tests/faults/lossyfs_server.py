@@ -6,6 +6,7 @@ import signal
 import stat
 import sys
 import threading
+import time
 from contextlib import suppress
 from multiprocessing.connection import Client, Connection
 from typing import Any
@@ -45,6 +46,7 @@ class Operations:
         self._counts: dict[str, int] = {}
         self._faults: list[Fault] = []
         self._has_links = True
+        self._delay_s = 0.0
         self._start(Disk())
 
     def _start(self, disk: Disk) -> None:
@@ -55,6 +57,7 @@ class Operations:
         self._heal()
 
     def _heal(self) -> None:
+        self._delay_s = 0.0
         self._faults.clear()
         self._counts.clear()
 
@@ -79,6 +82,8 @@ class Operations:
                         self._faults.append(fault._replace(nth=done + fault.nth))
                     elif request == "heal":
                         self._heal()
+                    elif request == "slow":
+                        self._delay_s = arguments[0]
                     elif request == "links":
                         self._has_links = arguments[0]
                 connection.send(reply)
@@ -87,6 +92,8 @@ class Operations:
 
     def _enter(self, operation: str, changes: bool = False) -> None:
         """Count the operation, and fail it if that is its turn."""
+        if changes and self._delay_s:
+            time.sleep(self._delay_s)
         for name in (operation, "change") if changes else (operation,):
             self._counts[name] = number = self._counts.get(name, 0) + 1
             for fault in self._faults:

@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,8 +42,9 @@ class Practice:
         self._settings = settings
         self.pid = 0
 
-    def start(self, **more: Any) -> None:
-        """Begin an attempt; returns when it is about to take its first step."""
+    def start(self, prepared: Callable[[int], None] = lambda pid: None, **more: Any) -> None:
+        """Begin an attempt; returns when it is about to take its first step. `prepared` is called before it does
+        anything."""
         self._notes.unlink(missing_ok=True)
         arguments = {
             "job": str(self.job),
@@ -53,6 +55,7 @@ class Practice:
             **more,
         }
         self.pid = self.gym.prepare("practise", **arguments)
+        prepared(self.pid)
         self.gym.release(self.pid)
         until(lambda: self._lines() or not psutil.pid_exists(self.pid) or _is_zombie(self.pid))
 
@@ -87,8 +90,8 @@ class Practice:
 
     def keeper(self) -> int:
         """The process id of the job's keeper; waits until there is one."""
-        until(lambda: keepers_of(self.directory))
-        return keepers_of(self.directory)[0].pid
+        until(lambda: keepers_of(self.job.parent))
+        return keepers_of(self.job.parent)[0].pid
 
     def events(self, kind: str) -> list[Event]:
         """Of all attempts, in order."""
@@ -97,6 +100,11 @@ class Practice:
 
     def said(self, text: str) -> int:
         return self.gym.errors().count(text)
+
+    def newest(self) -> int:
+        """Step of the newest committed checkpoint, which may be deleted in the next moment; 0 if there is none."""
+        listed = [c.step for c in catalogue.list_checkpoints(jobdir.open_job(self.job)) if c.is_committed]
+        return listed[0] if listed else 0
 
     def committed(self) -> list[int]:
         """Steps of committed checkpoints, newest first, all of which must be whole."""
@@ -108,7 +116,7 @@ class Practice:
 
     def assert_nothing_is_left(self) -> None:
         """No process, and with that no memory: it has no name, and goes with its last holder. No half of a file."""
-        until(lambda: not keepers_of(self.directory))
+        until(lambda: not keepers_of(self.job.parent))
         assert not list(self.job.rglob("*.part"))
 
 

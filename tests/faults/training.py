@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import resource
 import signal
 import time
 from pathlib import Path
@@ -11,8 +12,9 @@ import numpy as np
 
 import lastgood
 from faults import lossyfs
+from lastgood.keeper import client
 from lastgood.keeper.client import NoKeeperError
-from lastgood.runtime import background
+from lastgood.runtime import background, finding
 from lastgood.runtime.session import Session
 
 TOTAL = 6
@@ -77,13 +79,23 @@ def practise(
     floats: int = 500_000,
     pause_s: float = 0.0,
     linger: str = "30s",
+    eats_in: int = 0,
+    limits: dict[str, int] | None = None,
+    answer_s: float = 0.0,
     **settings: Any,
 ) -> None:
     """Train with a keeper. After each step a line of `notes` says which step is done, of which a snapshot was taken,
-    and which is known to be committed."""
+    and which is known to be committed. `eats_in` is the step in which it takes memory until there is none."""
+    for name, most in (limits or {}).items():
+        resource.setrlimit(getattr(resource, name), (most, most))
     os.environ |= {"LASTGOOD_STATE_DIR": state, "LASTGOOD_KEEPER": "on", "LASTGOOD_KEEPER_LINGER": linger}
+    if answer_s:
+        client.ANSWER_LIMIT_S = background.ANSWER_LIMIT_S = background._START_LIMIT_S = answer_s
+        client.Keeper.__init__.__defaults__ = (None, answer_s, 0.0)
+        finding.find_keeper.__defaults__ = (answer_s,)
     rng = np.random.default_rng(7)
     weights, few = np.zeros(floats), np.zeros(10)
+    weights.fill(0.0)  # its pages are there from the beginning
     state_of_all: dict[str, object] = {"weights": weights, "few": few, "rng": rng}
     settings = {"every": every, "keep": lastgood.Keep(last=2), **settings}
     run = lastgood.Run(state_of_all, job=job, **settings)
@@ -98,8 +110,16 @@ def practise(
             weights *= 0.9
             weights += draw[0]
             time.sleep(pause_s)
+            if step == eats_in:
+                eat()
     run.close()
     Path(result).write_text(hashlib.sha256(weights.tobytes() + few.tobytes() + rng.bytes(32)).hexdigest())
+
+
+def eat() -> None:
+    eaten = []
+    while True:
+        eaten.append(np.ones(2**20))
 
 
 def _note_commits(job: str) -> None:

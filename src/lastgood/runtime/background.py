@@ -94,7 +94,7 @@ class Background:
         # A launcher's is there before the program is, or never.
         limit_s = _ANSWER_LIMIT_S if self._home.is_launcher_here else _START_LIMIT_S
         try:
-            self._keeper = find_keeper(self._job, self._home, self._take_over, limit_s)
+            self._keeper = find_keeper(self._job, self._home, self._take_over, limit_s, max(limit_s, ANSWER_LIMIT_S))
             self._why_not = ""
         except OSError as error:
             self._why_not = str(error)

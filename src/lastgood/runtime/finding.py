@@ -55,6 +55,9 @@ def find_keeper(
             return keeper
         except OSError as error:
             patience_s = min(limit_s, _REFUSED_S) if isinstance(error, RefusedError) else limit_s
+            if isinstance(error.__cause__, TimeoutError):
+                # One that does not answer in time will not the next time.
+                patience_s = 0.0
             if time.monotonic() - began > patience_s:
                 raise error if isinstance(error, NoKeeperError) else NoKeeperError(str(error)) from error
         time.sleep(_AGAIN_S)
