@@ -6,8 +6,8 @@ from lastgood.runtime.ports import Stateful, Stepping
 from lastgood.runtime.snapshot import Array
 from lastgood.runtime.state import parts_of
 
-LEAST_BYTES = 32 * 2**10
-"""Smaller arrays are copied sooner than it takes to plan that for later."""
+LEAST_BYTES = 2**20
+"""Smaller arrays are copied sooner than it takes to plan that for later, and to take turns with the loop for each."""
 
 
 class Overlap:
