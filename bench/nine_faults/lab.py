@@ -215,6 +215,8 @@ class Lab:
 
     def _environment(self) -> dict[str, str]:
         return {
+            # The faults are of what is stored: nobody finds a snapshot in memory, as on another node.
+            "LASTGOOD_KEEPER_LINGER": "0s",
             "PYTHONPATH": os.pathsep.join(filter(None, [str(JOBS.parents[1]), os.environ.get("PYTHONPATH")])),
             "LASTGOOD_STATE_DIR": str(self.work / "state"),
             "TMPDIR": str(self.work / "tmp"),
