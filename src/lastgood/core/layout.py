@@ -206,6 +206,8 @@ FOREIGN_ENVIRONMENT: dict[str, str] = {
     "PYTHONHASHSEED": "kept in manifests and compared on resume: it can change the order of sets",
     "OMP_NUM_THREADS": "kept in manifests and compared on resume: it can change sums",
     "PYTHON_EXEC": "with `--standby`, set for torchrun: the interpreter that its ranks start with, a parking place of ours",
+    "TORCHELASTIC_USE_AGENT_STORE": "with `--standby`: where it says that torchrun itself holds the store of the ranks, their "
+    "ports need not be free",
     "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "set to 1 for torchrun, unless it is set already: without it, torch 2.13 "
     "does not bring back workers after one was killed",
 }
