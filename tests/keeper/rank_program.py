@@ -1,4 +1,5 @@
-"""A rank in a process of its own, which does what it is told line by line: `python -m keeper.rank_program JOB RANK ATTEMPT`."""
+"""A rank in a process of its own, which does what it is told line by line: `python -m keeper.rank_program
+JOB RANK ATTEMPT RANKS`."""
 
 import subprocess
 import sys
@@ -12,9 +13,9 @@ from lastgood.store.jobdir import JobDirectory, open_job
 class RankProcess:
     """The other end. Leaving the context kills it."""
 
-    def __init__(self, job: JobDirectory, rank: int = 0, attempt: int = 1) -> None:
+    def __init__(self, job: JobDirectory, rank: int = 0, attempt: int = 1, world_size: int = 1) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "keeper.rank_program", str(job.path), str(rank), str(attempt)],
+            [sys.executable, "-m", "keeper.rank_program", str(job.path), str(rank), str(attempt), str(world_size)],
             cwd=Path(__file__).parent.parent,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -50,8 +51,8 @@ class RankProcess:
         self._process.stdout.close()
 
 
-def main(path: str, number: int, attempt: int) -> None:
-    rank = Rank(open_job(path), number, attempt=attempt)
+def main(path: str, number: int, attempt: int, world_size: int) -> None:
+    rank = Rank(open_job(path), number, world_size, attempt)
     for line in sys.stdin:
         command, *arguments = line.split()
         answer = "done"
@@ -70,4 +71,4 @@ def main(path: str, number: int, attempt: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    main(sys.argv[1], *map(int, sys.argv[2:]))

@@ -316,6 +316,21 @@ def test_memory_of_ranks_that_a_later_attempt_has_not_is_given_back_when_it_save
     launcher.close()
 
 
+def test_an_order_of_a_rank_that_died_is_read_although_another_saves_meanwhile(
+    job: JobDirectory, start: StartKeeper, new_rank: NewRank
+) -> None:
+    keeper = start(linger_s=3600.0)
+    rank = new_rank(0, world_size=2)
+    with RankProcess(job, 1, world_size=2) as other:
+        other.do("copy 0 0")
+        os.kill(keeper.pid, signal.SIGSTOP)
+        rank.save(1)
+        other.do("save 1")
+    os.kill(keeper.pid, signal.SIGCONT)
+    rank.hear(Committed, 1)
+    assert committed(job) == [1]
+
+
 def test_a_version_that_it_does_not_speak_is_refused_when_all_is_written(
     job: JobDirectory, start: StartKeeper, new_rank: NewRank, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -263,7 +263,9 @@ class Server:
     def _forget_before(self, attempt: int) -> None:
         """This attempt saves, so it has restored: what dead ranks of earlier ones left is not needed again. (A later
         attempt may have fewer ranks.)"""
-        for rank in [rank for rank in self._slots if self._has_died(rank)]:
+        # What one that is still connected has sent is not read to its end.
+        connected = {peer.rank for peer in self._peers.values()}
+        for rank in [rank for rank in self._slots if rank not in connected and self._has_died(rank)]:
             held = [slot.held for slot in self._slots[rank] if slot.held is not None]
             if all(one.attempt < attempt for one in held):
                 _close(self._slots.pop(rank))
