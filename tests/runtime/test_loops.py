@@ -11,7 +11,9 @@ import lastgood
 from lastgood.core.errors import LastgoodError, StateMismatchError, UnstorableError
 from lastgood.store.jobdir import open_job
 from lastgood.store.reader import open_checkpoint
-from runtime.conftest import names
+from runtime.conftest import both_ways, names
+
+pytestmark = both_ways
 
 Start = Callable[..., lastgood.Run]
 

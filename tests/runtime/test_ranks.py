@@ -10,7 +10,7 @@ import pytest
 import lastgood
 from lastgood.store.jobdir import open_job
 from lastgood.store.reader import open_checkpoint
-from runtime.conftest import names
+from runtime.conftest import both_ways, in_background, names
 from runtime.zygote import Zygote
 
 pytestmark = pytest.mark.slow
@@ -29,6 +29,7 @@ def go(programs: Zygote, path: Path, how: str = "", **settings: object) -> tuple
     return codes, outputs
 
 
+@both_ways
 def test_what_is_equal_on_all_ranks_is_written_once_and_the_work_is_shared(programs: Zygote, path: Path) -> None:
     codes, outputs = go(programs, path)
     assert codes == [0, 0], outputs
@@ -59,6 +60,21 @@ def test_a_rank_that_cannot_write_stops_all_if_that_is_the_policy(programs: Zygo
     assert steps_saved(path) == [3]
 
 
+@in_background
+@pytest.mark.parametrize("policy", ["warn", "stop"])
+def test_a_part_that_the_keeper_cannot_write_is_known_to_all(programs: Zygote, path: Path, policy: str) -> None:
+    codes, outputs = go(programs, path, "finds no room", total=9, on_save_error=policy)
+    # The last save cannot be made up for.
+    assert codes == [74, 74], outputs
+    assert steps_saved(path) == [3]
+    assert "Is a directory" in outputs[1]
+    if policy == "warn":
+        assert "SAVE FAILED at step 6; carrying on" in outputs[0]
+    left = {p.name for p in (path / "checkpoints").rglob("*") if p.is_file()}
+    assert not {"rank-00000.json", "rank-00001.json"} & left - {p.name for p in path.glob("checkpoints/*3-0001/*")}
+
+
+@both_ways
 @pytest.mark.parametrize("how", ["unstorable from the start", "unstorable later"])
 def test_a_state_that_cannot_be_stored_on_one_rank_stops_all(programs: Zygote, path: Path, how: str) -> None:
     codes, outputs = go(programs, path, how)
@@ -67,6 +83,7 @@ def test_a_state_that_cannot_be_stored_on_one_rank_stops_all(programs: Zygote, p
     assert "rank" in outputs[0].split("lastgood: ")[-1]
 
 
+@both_ways
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_signal_to_one_rank_stops_all_at_the_same_step(programs: Zygote, path: Path, rank: int) -> None:
     pids = programs.ranks(HERE + "go", job=str(path), how="long", total=100000, every=1000000)
@@ -78,6 +95,7 @@ def test_a_signal_to_one_rank_stops_all_at_the_same_step(programs: Zygote, path:
     assert open_checkpoint(open_job(path), names(path)[0]).verify() == []
 
 
+@both_ways
 def test_usr2_to_one_rank_saves_on_all(programs: Zygote, path: Path) -> None:
     pids = programs.ranks(HERE + "go", job=str(path), how="long", total=100, every=1000000)
     programs.wait_for_output(pids[1], "ready")
@@ -87,12 +105,14 @@ def test_usr2_to_one_rank_saves_on_all(programs: Zygote, path: Path) -> None:
     assert all(open_checkpoint(open_job(path), name).verify() == [] for name in names(path))
 
 
+@both_ways
 def test_saves_by_time_are_of_the_same_step_on_all_ranks(programs: Zygote, path: Path) -> None:
     codes, outputs = go(programs, path, "long", total=60, every="0.05s")
     assert codes == [0, 0], outputs
     assert len(steps_saved(path)) >= 3
 
 
+@both_ways
 @pytest.mark.parametrize("how", ["killed", "raises"])
 def test_when_one_rank_ends_the_others_end_soon_and_name_it(programs: Zygote, path: Path, how: str) -> None:
     begun = time.monotonic()
@@ -104,6 +124,7 @@ def test_when_one_rank_ends_the_others_end_soon_and_name_it(programs: Zygote, pa
     assert steps_saved(path) == [3]
 
 
+@both_ways
 def test_a_rank_that_raises_does_not_wait_for_one_that_is_busy(programs: Zygote, path: Path) -> None:
     pids = programs.ranks(HERE + "go", job=str(path), how="raises while the other is slow")
     programs.wait_for_output(pids[0], "asleep")
@@ -112,6 +133,7 @@ def test_a_rank_that_raises_does_not_wait_for_one_that_is_busy(programs: Zygote,
     programs.wait(pids[0])
 
 
+@both_ways
 def test_a_rank_that_hangs_is_waited_for_as_long_as_was_said(programs: Zygote, path: Path) -> None:
     pids = programs.ranks(HERE + "go", job=str(path), how="hangs", rank_limit="2s")
     assert programs.wait(pids[0], limit_s=50) == 87
@@ -120,6 +142,7 @@ def test_a_rank_that_hangs_is_waited_for_as_long_as_was_said(programs: Zygote, p
     programs.wait(pids[1])
 
 
+@both_ways
 @pytest.mark.parametrize("how", ["finish", "another safe point"])
 def test_ranks_that_part_ways_are_told(programs: Zygote, path: Path, how: str) -> None:
     codes, outputs = go(programs, path, how)
@@ -127,6 +150,7 @@ def test_ranks_that_part_ways_are_told(programs: Zygote, path: Path, how: str) -
     assert "at different" in outputs[0]
 
 
+@both_ways
 def test_a_rank_that_leaves_the_loop_does_not_let_the_others_wait(programs: Zygote, path: Path) -> None:
     codes, outputs = go(programs, path, "break")
     assert codes[1] == 0
@@ -156,6 +180,7 @@ def read(programs: Zygote, path: Path, ranks: int, **settings: object) -> tuple[
     return codes, seen, output
 
 
+@both_ways
 @pytest.mark.parametrize("ranks", [(2, 1), (1, 2), (2, 4), (4, 2, 1)])
 def test_another_number_of_ranks_goes_on_with_the_samples_that_are_left(
     programs: Zygote, path: Path, ranks: tuple[int, ...]
@@ -171,6 +196,7 @@ def test_another_number_of_ranks_goes_on_with_the_samples_that_are_left(
     assert sorted(seen[2]) == list(range(40))
 
 
+@both_ways
 def test_random_state_of_single_ranks_is_refused_unless_allowed(programs: Zygote, path: Path) -> None:
     assert read(programs, path, 2, stop_at=3, random=True)[0] == {0}
     codes, seen, output = read(programs, path, 1, random=True)
@@ -182,6 +208,7 @@ def test_random_state_of_single_ranks_is_refused_unless_allowed(programs: Zygote
     assert len(seen[1]) == 40 - 3 * 2 * 3
 
 
+@both_ways
 def test_a_loader_that_cannot_keep_its_place_is_refused_with_another_number_of_ranks(
     programs: Zygote, path: Path
 ) -> None:
@@ -192,6 +219,7 @@ def test_a_loader_that_cannot_keep_its_place_is_refused_with_another_number_of_r
     assert read(programs, path, 1, loader="plain", allow=True)[0] == {0}
 
 
+@both_ways
 def test_ranks_end_well_every_time(programs: Zygote, tmp_path: Path) -> None:
     for turn in range(8):
         codes, outputs = go(programs, tmp_path / f"job-{turn}", total=4, every=1)

@@ -13,10 +13,10 @@ import pytest
 import lastgood
 from lastgood.store.attempts import read_events
 from lastgood.store.jobdir import open_job
-from runtime.conftest import names
+from runtime.conftest import both_ways, names
 from runtime.zygote import Zygote
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, both_ways]
 HERE = "runtime.endings:"
 
 

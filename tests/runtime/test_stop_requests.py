@@ -16,7 +16,9 @@ import lastgood
 from lastgood.core import layout
 from lastgood.store.attempts import claim_attempt, read_events
 from lastgood.store.jobdir import create_job, open_job
-from runtime.conftest import names
+from runtime.conftest import both_ways, names
+
+pytestmark = both_ways
 
 Start = Callable[..., lastgood.Run]
 OURS = [signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT]
