@@ -14,7 +14,7 @@ import lastgood
 from faults import lossyfs
 from lastgood.keeper import client
 from lastgood.keeper.client import NoKeeperError
-from lastgood.runtime import background, finding
+from lastgood.runtime import background, finding, line
 from lastgood.runtime.session import Session
 
 TOTAL = 6
@@ -90,7 +90,7 @@ def practise(
         resource.setrlimit(getattr(resource, name), (most, most))
     os.environ |= {"LASTGOOD_STATE_DIR": state, "LASTGOOD_KEEPER": "on", "LASTGOOD_KEEPER_LINGER": linger}
     if answer_s:
-        client.ANSWER_LIMIT_S = background.ANSWER_LIMIT_S = background._START_LIMIT_S = answer_s
+        client.ANSWER_LIMIT_S = line.ANSWER_LIMIT_S = line.START_LIMIT_S = answer_s
         client.Keeper.__init__.__defaults__ = (None, answer_s, 0.0)
         finding.find_keeper.__defaults__ = (answer_s,)
     rng = np.random.default_rng(7)
@@ -137,5 +137,5 @@ def _do_without_keeper() -> None:
     def none(*arguments: object, **options: object) -> NoReturn:
         raise NoKeeperError("none in this test")
 
-    background.find_keeper = none  # type: ignore[assignment]
+    line.find_keeper = none  # type: ignore[assignment]
     background.Background.is_there = lambda self: True  # type: ignore[method-assign]

@@ -320,7 +320,7 @@ def test_a_keeper_that_dies_during_the_copy_is_replaced(
 
     def kill(model: Any, step: int) -> None:
         if step == 4:
-            keeper = runs[0]._session._saver._background._keeper  # type: ignore[union-attr]
+            keeper = runs[0]._session._saver._background._line.keeper  # type: ignore[union-attr]
             os.kill(keeper.pid, signal.SIGKILL)
 
     train(str(tmp_path / "job"), True, big=True, in_forward=kill, after=lambda run, step: runs.append(run))

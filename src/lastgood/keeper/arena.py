@@ -51,7 +51,8 @@ class Arena:
 
     def await_touch(self) -> None:
         """Wait for the pages, if they are on their way: that is quicker than to touch them by writing."""
-        if (toucher := self._toucher) is not None:
+        # (It has no number if an exception came before it was started.)
+        if (toucher := self._toucher) is not None and toucher.ident is not None:
             toucher.join()
 
     def stop_touching(self) -> None:

@@ -1,6 +1,5 @@
 """Saves that go on without the loop: this rank's side of the keeper, and what is done when the keeper is lost."""
 
-import threading
 import time
 from collections.abc import Callable, Collection
 
@@ -8,25 +7,19 @@ from lastgood.core.errors import FencedError, LastgoodError, StorageError
 from lastgood.core.tensorfile import Layout
 from lastgood.core.units import duration
 from lastgood.keeper import protocol, work
-from lastgood.keeper.client import ANSWER_LIMIT_S, Keeper, NoKeeperError
+from lastgood.keeper.client import Keeper
 from lastgood.keeper.protocol import Event, Order
 from lastgood.runtime.copying import Copy
-from lastgood.runtime.finding import Home, find_keeper, occupy_standard_descriptors
+from lastgood.runtime.finding import Home
+from lastgood.runtime.line import SHORT_ANSWER_S, Line
 from lastgood.runtime.ports import DeviceCopies
 from lastgood.runtime.slots import Slot, Slots
 from lastgood.runtime.snapshot import Array
 from lastgood.store.attempts import check_fence
 from lastgood.store.jobdir import JobDirectory
 
-_START_LIMIT_S = 30.0
 _RETURN_LIMIT_S = 5.0
 """How long a launcher may take to start a new keeper for one that is lost."""
-_ANSWER_LIMIT_S = 1.0
-"""How long a save waits for a keeper to answer where there was none."""
-
-_MOST_LOSSES = 3
-"""Keepers that are lost one after the other, without having done anything, have a cause that another one does not
-mend."""
 
 _BEAT_S = 1.0
 
@@ -52,79 +45,47 @@ class Background:
         self._journal = journal
         self._copy: Copy | None = None
         """The snapshot that is being copied, until its outcome is noted."""
-        self._keeper: Keeper | None = None
-        self._talking = threading.Lock()
-        """Held while the keeper is talked to: a thread that copies may do so, too."""
-        self._starter: threading.Thread | None = None
-        self._why_not = ""
         self._slots = Slots(home.local_ranks, devices)
-        self._losses = 0
-        """Keepers that were lost since one has done something."""
         self._problem: LastgoodError | None = None  # to be raised at the next occasion
         self._events: list[Event] = []
         self._looked_at = float("-inf")
         self.notes: list[str] = []
         """What a person should know."""
         self.greetings: list[Callable[[Keeper], None]] = []  # told to a keeper that takes the place of a lost one
-        occupy_standard_descriptors()
-        try:
-            self._keeper = find_keeper(job, home, self._take_over, 0.0, may_start=False)
-        except NoKeeperError as error:
-            self._why_not = str(error)
-            # It is ready before anybody waits for it.
-            self._starter = threading.Thread(target=self._start, name="lastgood-start-keeper", daemon=True)
-            self._starter.start()
+        self._line = Line(job, home, self._take_over)
 
     # The connection ------------------------------------------------------------------------------------------
 
     def is_there(self) -> bool:
         """True if there is a keeper; waits for one that is starting."""
-        if self._starter is not None:
-            self._starter.join()
-            self._starter = None
-        if self._keeper is None and self._why_not:
-            self.notes.append(f"no keeper ({self._why_not}): the loop stands still while a checkpoint is written")
-            self._why_not = ""
-        return self._keeper is not None
+        self._line.await_start()
+        if self._line.keeper is None and self._line.why_not:
+            self.notes.append(f"no keeper ({self._line.why_not}): the loop stands still while a checkpoint is written")
+            self._line.why_not = ""
+        return self._line.keeper is not None
 
     def _take_over(self, keeper: Keeper) -> None:
         self._slots.left, _ = keeper.take()
-
-    def _start(self) -> None:
-        # A launcher's is there before the program is, or never.
-        limit_s = _ANSWER_LIMIT_S if self._home.is_launcher_here else _START_LIMIT_S
-        try:
-            self._keeper = find_keeper(self._job, self._home, self._take_over, limit_s, max(limit_s, ANSWER_LIMIT_S))
-            self._why_not = ""
-        except OSError as error:
-            self._why_not = str(error)
-
-    def _lose(self) -> Keeper | None:
-        with self._talking:
-            lost, self._keeper = self._keeper, None
-            if lost is not None:
-                lost.close()
-        return lost
 
     def _recover(self, error: OSError) -> None:
         """The keeper is lost: get another one, and give it what the lost one had not finished.
 
         Raises FencedError if a newer attempt has begun.
         """
-        lost = self._lose()
+        lost = self._line.lose()
         who = f"the keeper (process {lost.pid})" if lost is not None else "the keeper"
         self._refuse_fenced()
         unfinished = self.unfinished()
         self._journal("keeper_lost", pid=lost.pid if lost else 0, error=str(error), unfinished=unfinished)
-        self._losses += 1
-        if self._reconnect(_RETURN_LIMIT_S) and self._keeper is not None:
-            is_same = lost is not None and lost.pid == self._keeper.pid
+        self._line.losses += 1
+        if self._line.remake(self._offer_again, _RETURN_LIMIT_S) and self._line.keeper is not None:
+            is_same = lost is not None and lost.pid == self._line.keeper.pid
             found = "it is connected again" if is_same else "a new one has taken its place"
             more = f" and writes step {max(unfinished)} again" if unfinished and not is_same else ""
             self.notes.append(f"{who} is lost ({error}); {found}{more}")
             return
         self.notes.append(
-            f"{who} is lost ({error}), and there is no other ({self._why_not}): "
+            f"{who} is lost ({error}), and there is no other ({self._line.why_not}): "
             "the loop stands still while a checkpoint is written"
         )
         if lost is None or lost.may_live():
@@ -136,14 +97,19 @@ class Background:
     def _renounce(self, who: str) -> None:
         """A keeper that cannot be reached may write all the same: nobody else may write to the same files, and what it
         reads from must not change."""
-        if self._copy is not None:
-            self._copy.join()
-        for _, order in self._slots.ordered():
-            problem = StorageError(
-                f"{who} cannot be reached, and may be writing the checkpoint of step {order.step}",
+
+        def problem(step: int) -> StorageError:
+            return StorageError(
+                f"{who} cannot be reached, and may be writing the checkpoint of step {step}",
                 safe="earlier checkpoints are untouched",
             )
-            self._note(protocol.failed(order.step, problem))
+
+        if self._copy is not None:
+            # Its memory goes, too.
+            self._copy.join()
+            self._copy.problem = self._copy.problem or problem(self._copy.order.step)
+        for _, order in self._slots.ordered():
+            self._note(protocol.failed(order.step, problem(order.step)))
         self._slots.drop()
 
     def _refuse_fenced(self) -> None:
@@ -158,35 +124,28 @@ class Background:
             # Who writes will meet that, too.
             return
 
-    def _reconnect(self, limit_s: float, answer_s: float = ANSWER_LIMIT_S) -> bool:
-        """Get a keeper, and give it all that is unfinished. False if there is none within the limit."""
-        if self._losses >= _MOST_LOSSES:
-            self._why_not = f"{self._losses} were lost, one after the other"
-            return False
-        try:
-            self._keeper = find_keeper(self._job, self._home, self._offer_again, limit_s, answer_s)
-        except NoKeeperError as error:
-            self._why_not = str(error)
-        return self._keeper is not None
-
     def _offer_again(self, keeper: Keeper) -> None:
         keeper.offer(self._slots.arenas)
         for greet in self.greetings:
             greet(keeper)
         for slot, order in self._slots.ordered():
-            keeper.save(self._slots.number(slot), order)
+            self._give(keeper, slot, order)
+
+    def _give(self, keeper: Keeper, slot: Slot, order: Order) -> None:
+        keeper.save(self._slots.number(slot), order)
+        slot.is_given = True
 
     # Restoring -----------------------------------------------------------------------------------------------
 
     def lend(self, step: int, attempt: int, rank: int) -> tuple[int, Callable[[], None]] | None:
         """Memory that holds a rank's file of a checkpoint, and what to call when it is not read any more."""
-        if self._keeper is None:
+        if self._line.keeper is None:
             return None
         try:
-            fd = self._keeper.lend(step, attempt, rank)
+            fd = self._line.keeper.lend(step, attempt, rank)
         except OSError as error:
-            self._why_not = f"the keeper (process {self._keeper.pid}) is lost: {error}"
-            self._lose()
+            self._line.why_not = f"the keeper (process {self._line.keeper.pid}) is lost: {error}"
+            self._line.lose()
             return None
         if fd is None:
             return None
@@ -244,15 +203,16 @@ class Background:
     def _give_soon(self, copy: Copy) -> None:
         """A snapshot is whole: give it to the keeper, if that is easy, since the loop may not come by for long. Called
         by the thread that copied it."""
-        with self._talking:
-            if self._keeper is None:
+        with self._line.talking:
+            if self._line.keeper is None:
                 return
             try:
-                self._keeper.save(self._slots.number(copy.slot), copy.order)
+                self._line.keeper.save(self._slots.number(copy.slot), copy.order)
             except OSError:
                 # The loop tries again, and does what has to be done then.
                 return
             self._slots.note_taken(copy.slot, copy.order)
+            copy.slot.is_given = True
 
     def finish_copy(self) -> Copy | None:
         """Wait for the snapshot that is being copied, and see that it is written; it, or None if there is none.
@@ -269,13 +229,13 @@ class Background:
             self._note(protocol.failed(copy.order.step, copy.problem))
         elif not copy.slot.turn:
             self._slots.note_taken(copy.slot, copy.order)
-            if self._keeper is None:
+            if self._line.keeper is None:
                 self._refuse_fenced()
                 # One that is found here is given the order with all that is unfinished.
-                if not self._reconnect(0.0, _ANSWER_LIMIT_S):
+                if not self._line.remake(self._offer_again, 0.0, SHORT_ANSWER_S):
                     self._write_here(copy.slot)
             else:
-                self.tell(lambda keeper: keeper.save(self._slots.number(copy.slot), copy.order))
+                self.tell(lambda keeper: self._give(keeper, copy.slot, copy.order))
         return copy
 
     def hold_changes(self, limit_s: float) -> None:
@@ -319,20 +279,20 @@ class Background:
     def tell(self, call: Callable[[Keeper], None]) -> None:
         """Say something to the keeper, if there is one. Raises FencedError as `events` does."""
         try:
-            with self._talking:
-                if self._keeper is not None:
-                    call(self._keeper)
+            with self._line.talking:
+                if self._line.keeper is not None:
+                    call(self._line.keeper)
         except OSError as error:
             self._recover(error)
         except BaseException:
             # An exception from a signal handler of the program: whether it was sent is not known.
-            self._lose()
+            self._line.lose()
             raise
 
     def _poll(self, wait_s: float) -> None:
         now = time.monotonic()
         is_busy = bool(self.unfinished())
-        if self._keeper is None:
+        if self._line.keeper is None:
             if is_busy:
                 self._recover(ConnectionError("the connection was interrupted"))
             return
@@ -340,14 +300,21 @@ class Background:
             return
         self._looked_at = now
         try:
-            with self._talking:
-                events = self._keeper.events(wait_s)
+            with self._line.talking:
+                for slot, order in self._slots.ordered():
+                    if not slot.is_given:
+                        # An exception came between taking it and giving it.
+                        self._give(self._line.keeper, slot, order)
+                events = self._line.keeper.events(wait_s)
+            for event in events:
+                self._line.losses = 0
+                self._note(event)
         except OSError as error:
             self._recover(error)
-            return
-        for event in events:
-            self._losses = 0
-            self._note(event)
+        except BaseException:
+            # From a signal handler of the program: what was heard may be lost. It is told again to who asks anew.
+            self._line.lose()
+            raise
 
     def _note(self, event: Event) -> None:
         self._events.append(event)
@@ -384,16 +351,11 @@ class Background:
         if self._copy is not None:
             self._copy.join()
         self.is_there()
-        if self._keeper is not None:
-            self._keeper.bye()
-            self._keeper = None
+        self._line.close()
         self._slots.close()
 
     def disown(self) -> None:
         """In a child that was forked from us: the connection and the memory must end with us, not with it."""
         self._copy = None
-        if self._keeper is not None:
-            # Not under the lock: a thread that is no more may have held it.
-            self._keeper.close()
-            self._keeper = None
+        self._line.disown()
         self._slots.disown()

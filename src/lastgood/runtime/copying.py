@@ -102,7 +102,8 @@ class Copy:
     def join(self) -> None:
         """Wait until it is over: either `is_whole`, or there is a `problem`."""
         began = time.monotonic()
-        if self._thread is not None:
+        # (It has no number if an exception came before it was started.)
+        if self._thread is not None and self._thread.ident is not None:
             self._thread.join()
         self.waited_s += time.monotonic() - began
         if not self.is_whole and self.problem is None:

@@ -24,6 +24,8 @@ class Slot:
         self.arena = arena
         self.order: Order | None = None
         """What is to be made of its content, while that is not known to be on storage."""
+        self.is_given = False
+        """The keeper has been told so."""
         self.turn = 0
         """The number of the snapshot in it, rising; 0 if there is none."""
         self.note = ""
@@ -42,7 +44,7 @@ class Slot:
     def await_ready(self) -> None:
         """Wait for what `make_ready` has begun."""
         self.arena.await_touch()
-        if self._pinning is not None:
+        if self._pinning is not None and self._pinning.ident is not None:
             self._pinning.join()
 
     def _pin(self, devices: DeviceCopies) -> None:
@@ -57,7 +59,7 @@ class Slot:
         """Give the memory back."""
         self._is_closing = True
         self.arena.stop_touching()
-        if self._pinning is not None:
+        if self._pinning is not None and self._pinning.ident is not None:
             self._pinning.join()
         if self._is_pinned and self.devices is not None:
             self.devices.unpin(self.arena.address)
@@ -136,7 +138,7 @@ class Slots:
     def note_taken(self, slot: Slot, order: Order) -> None:
         """A slot holds a whole snapshot now."""
         self._turns += 1
-        slot.turn, slot.order = self._turns, order
+        slot.turn, slot.is_given, slot.order = self._turns, False, order
 
     def ordered(self) -> list[tuple[Slot, Order]]:
         """Those whose content is not known to be on storage, oldest first."""
