@@ -15,7 +15,8 @@ from runtime.training import Average, Tied, join, seed
 
 LIMIT_S = 60.0
 WIDTH = 128
-"""A weight of this width and height is large enough to be copied late."""
+overlap.LEAST_BYTES = 4 * WIDTH * WIDTH // 2
+"""A weight of this width and height is large enough to be copied late, here."""
 
 
 class Big(nn.Module):

@@ -42,7 +42,8 @@ def last_moment() -> Iterator[LastMoment]:
 def _usual_size(monkeypatch: pytest.MonkeyPatch) -> None:
     from lastgood.runtime import overlap
 
-    monkeypatch.setattr(overlap, "LEAST_BYTES", overlap.LEAST_BYTES)
+    # The models here are small, and are to be copied beside the loop all the same.
+    monkeypatch.setattr(overlap, "LEAST_BYTES", 32 * 2**10)
 
 
 def contents(path: Path) -> dict[int, tuple[dict[str, Any], dict[str, bytes]]]:
