@@ -124,6 +124,14 @@ class Keeper:
     def standing(self) -> protocol.Standing:
         return self._ask(protocol.Ask(), protocol.Standing)[0]
 
+    def answers(self) -> bool:
+        """True if it is at work, however long that takes; one that is frozen does not say so."""
+        try:
+            self.standing()
+        except OSError:
+            return False
+        return True
+
     def take_up(self, stage: str, attempt: int, keep: Keep, writing: Writing) -> None:
         """This attempt stages its checkpoints there: what is there already becomes its business."""
         self._channel.send(protocol.TakeUp(stage, attempt, keep, writing))

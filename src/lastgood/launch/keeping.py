@@ -82,12 +82,16 @@ class KeeperHold:
         if self._is_missing or not self._connect(_LEAVE_S):
             return
         while may_wait() and time.monotonic() - began < WRITE_LIMIT_S:
+            assert self._link is not None
             try:
-                assert self._link is not None
                 self._link.drain(_CONNECT_S, is_last=is_last)
                 return
             except TimeoutError:
                 if time.monotonic() - told_at >= _PATIENCE_S:
+                    if not self._link.answers():
+                        self._say(f"the keeper (process {self._link.pid}) does not answer; going on without it")
+                        self._is_missing = True
+                        return
                     told_at = time.monotonic()
                     self._say(f"waiting for {what} to be {done}, {duration(told_at - began)} so far")
             except OSError:

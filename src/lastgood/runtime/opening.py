@@ -98,6 +98,9 @@ def await_keeper(job: JobDirectory) -> None:
             keeper.drain(_PATIENCE_S)
             break
         except TimeoutError:
+            if not keeper.answers():
+                say(f"the keeper of an earlier attempt (process {keeper.pid}) does not answer; going on without it")
+                break
             waited = duration(time.monotonic() - began)
             say(f"an earlier attempt's snapshot is still being written, waiting for it, {waited} so far")
         except OSError:
