@@ -19,7 +19,7 @@ import lastgood
 from keeper.leftovers import keepers_of
 from keeper.rank_program import RankProcess
 from keeper.ranks import until
-from lastgood.core.errors import FencedError, StorageError
+from lastgood.core.errors import FencedError, LastgoodError, StorageError
 from lastgood.keeper import protocol
 from lastgood.keeper.protocol import Channel
 from lastgood.keeper.starting import start_keeper
@@ -38,9 +38,18 @@ HERE = "runtime.beside:"
 
 def steps_of(path: Path) -> list[int]:
     """Rising, of checkpoints that are whole."""
-    found = names(path)
-    assert all(open_checkpoint(open_job(path), name).verify() == [] for name in found)
-    return sorted(int(name.split("-")[0]) for name in found)
+    found = {name: problems_of(path, name) for name in names(path)}
+    # Retention goes on after the program has ended.
+    still = [name for name in names(path) if name in found]
+    assert all(found[name] == [] for name in still)
+    return sorted(int(name.split("-")[0]) for name in still)
+
+
+def problems_of(path: Path, name: str) -> list[str]:
+    try:
+        return open_checkpoint(open_job(path), name).verify()
+    except (LastgoodError, OSError) as error:
+        return [str(error)]
 
 
 def kinds(path: Path, attempt: int = 1) -> list[str]:
