@@ -15,7 +15,7 @@ from torch.distributed.checkpoint.state_dict_saver import AsyncCheckpointerType
 from peers.contender import Contender, flush
 
 THREADS = 2
-"""Of the writer: the best of 1, 2 and 4 on two cores."""
+"""Of the writer: one for each of the two cores."""
 
 
 class DcpSave(Contender):
