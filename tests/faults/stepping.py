@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 from faults.nursery import Nursery
 
-TRACED = "trace=%file,%desc"
+WAITING = "rt_sigtimedwait"
+"""The call in which a child of the nursery waits for its release."""
+TRACED = f"trace=%file,%desc,{WAITING}"
 """Every call that takes a path or a descriptor."""
 ATTACH_LIMIT_S = 20.0
 
@@ -40,13 +42,16 @@ class Tracer:
     def __init__(self, pid: int, log: Path, *options: str) -> None:
         self.pid = pid
         self.log = log
+        log.unlink(missing_ok=True)
         self._process = subprocess.Popen(
             ["strace", "-qq", "-s", "200", "-o", str(log), "-p", str(pid), "-e", TRACED, *options],
             stderr=subprocess.PIPE,
             text=True,
         )
         limit = time.monotonic() + ATTACH_LIMIT_S
-        while "TracerPid:\t0\n" in Path(f"/proc/{pid}/status").read_text():
+        # Being its tracer is not enough: strace stops it a moment later, and one that is released before that runs
+        # its first calls unseen. Once strace has seen it wait again it sees all that follows.
+        while not (log.exists() and WAITING in log.read_text(errors="replace")):
             assert self._process.poll() is None and time.monotonic() < limit, "strace could not attach"
             time.sleep(0.0005)
 
@@ -60,7 +65,7 @@ class Tracer:
         seen: dict[str, int] = {}
         calls = []
         for line in self.log.read_text(errors="replace").splitlines():
-            if match := _CALL.match(line):
+            if (match := _CALL.match(line)) and match[1] != WAITING:
                 name = match[1]
                 seen[name] = seen.get(name, 0) + 1
                 calls.append(Call(name, seen[name], line))

@@ -85,7 +85,17 @@ class Launcher:
         return (self.directory / f"{which}-{number}").read_text("utf-8", "surrogateescape")
 
     def wait_for_output(self, text: str, which: str = "out") -> None:
-        wait_for(lambda: text in self.output(-1, which), f"{text!r} in the output")
+        """Fails at once, with all that was printed, if the launcher ends without it."""
+
+        def has_it() -> bool:
+            has_ended = self.processes[-1].poll() is not None
+            if text in self.output(-1, which):
+                return True
+            printed = f"{self.output(-1, 'out')}\n{self.output(-1, 'err')}"
+            assert not has_ended, f"ended without {text!r} in its output:\n{printed}"
+            return False
+
+        wait_for(has_it, f"{text!r} in the output")
 
     def events(self, attempt: int) -> list[dict[str, Any]]:
         journal = self.job / "attempts" / f"{attempt:04d}.events.jsonl"

@@ -4,6 +4,7 @@ whoever is killed."""
 import os
 import re
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,7 @@ def await_nothing_left(launcher: Launcher) -> None:
 def test_a_program_that_dies_again_and_again_goes_on_from_memory(
     launcher: Launcher, program: Callable[..., Path]
 ) -> None:
-    process = launcher.start("--", "python", program(11, 21, 31))
+    process = launcher.start("--", sys.executable, program(11, 21, 31))
     launcher.wait_for_output("step 1 ")
     keeper = keeper_of(launcher)
     launcher.wait_for_output("step 40 ")
@@ -89,7 +90,7 @@ def test_a_program_that_dies_again_and_again_goes_on_from_memory(
 
 
 def test_a_keeper_that_is_killed_is_replaced_by_the_launcher(launcher: Launcher, program: Callable[..., Path]) -> None:
-    process = launcher.start("--", "python", program())
+    process = launcher.start("--", sys.executable, program())
     launcher.wait_for_output("step 10 ")
     first = keeper_of(launcher)
     os.kill(first, signal.SIGKILL)
@@ -110,7 +111,7 @@ def test_a_keeper_that_is_killed_is_replaced_by_the_launcher(launcher: Launcher,
 def test_when_the_launcher_is_killed_all_is_saved_and_nothing_stays(
     launcher: Launcher, program: Callable[..., Path], also: str
 ) -> None:
-    process = launcher.start("--", "python", program())
+    process = launcher.start("--", sys.executable, program())
     launcher.wait_for_output("step 20 ")
     os.kill(process.pid, signal.SIGKILL)
     if "keeper" in also:
@@ -120,7 +121,7 @@ def test_when_the_launcher_is_killed_all_is_saved_and_nothing_stays(
     process.wait()
     await_nothing_left(launcher)
     done = max(map(int, re.findall(r"step (\d+) of", launcher.output())))
-    ended = launcher.run("--", "python", program())
+    ended = launcher.run("--", sys.executable, program())
     assert ended.code == 0, ended.err
     assert f"done {SUM}" in ended.out
     resumed = starts(launcher)[-1]["step"]
@@ -131,7 +132,7 @@ def test_when_the_launcher_is_killed_all_is_saved_and_nothing_stays(
 
 
 def test_a_stop_of_the_launcher_stops_all_three_in_order(launcher: Launcher, program: Callable[..., Path]) -> None:
-    process = launcher.start("--", "python", program())
+    process = launcher.start("--", sys.executable, program())
     launcher.wait_for_output("step 20 ")
     process.send_signal(signal.SIGTERM)
     ended = launcher.end_of(process)
@@ -139,7 +140,7 @@ def test_a_stop_of_the_launcher_stops_all_three_in_order(launcher: Launcher, pro
     await_nothing_left(launcher)
     (stopping,) = (e["data"] for e in launcher.events(1) if e["kind"] == "stopping" and "step" in e["data"])
     assert stopping["step"] == stopping["saved_step"] >= 20
-    assert launcher.run("--", "python", program()).out.endswith(f"done {SUM}\n")
+    assert launcher.run("--", sys.executable, program()).out.endswith(f"done {SUM}\n")
 
 
 def test_a_keeper_that_is_frozen_is_not_waited_for_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
