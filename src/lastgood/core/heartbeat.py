@@ -1,26 +1,19 @@
 """The heartbeat that each rank keeps in a small file on its node, and how the launcher reads it. Pure.
 
 One fixed-size record per rank, rewritten in place through a memory mapping (a few microseconds), in a
-directory that the launcher made. The sequence number stands at both ends of it. The writer changes the end
-first and the beginning last, a reader goes from the beginning to the end, and numbers that differ tell a
-record that changed meanwhile. Times are of CLOCK_MONOTONIC, which all processes of a node share.
+directory that the launcher made. Its checksum tells a record that changed while it was read: a reader's copy is made
+in no order that one could build on. Times are of CLOCK_MONOTONIC, which all processes of a node share.
 """
 
 import struct
 
 import msgspec
+import xxhash
 
 MAGIC = b"lastgood"
-_RECORD = struct.Struct("<8sIIqqqqd24s")
-_SEQUENCE = struct.Struct("<I")
-RECORD_BYTES = 128
-
-WRITE_ORDER = (
-    slice(RECORD_BYTES - _SEQUENCE.size, RECORD_BYTES),
-    slice(len(MAGIC) + _SEQUENCE.size, RECORD_BYTES - _SEQUENCE.size),
-    slice(0, len(MAGIC) + _SEQUENCE.size),
-)
-"""The pieces of a record, in the order in which they have to be rewritten."""
+_RECORD = struct.Struct("<8sIIqqqd24s")
+_CHECKSUM = struct.Struct("<I")
+RECORD_BYTES = _RECORD.size + _CHECKSUM.size
 
 STACK_SIGNAL = 50
 """Real-time signal (SIGRTMIN + 16) on which a rank writes the Python stacks of all its threads to standard
@@ -49,8 +42,8 @@ def heartbeat_file(rank: int) -> str:
 def encode(beat: Heartbeat) -> bytes:
     phase = beat.phase.encode("utf-8", "replace")[:24]
     sequence = beat.sequence & 0xFFFFFFFF
-    body = _RECORD.pack(MAGIC, sequence, beat.pid, beat.step, beat.total_steps, beat.last_good_step, 0, beat.at, phase)
-    return body.ljust(RECORD_BYTES - _SEQUENCE.size, b"\0") + _SEQUENCE.pack(sequence)
+    body = _RECORD.pack(MAGIC, sequence, beat.pid, beat.step, beat.total_steps, beat.last_good_step, beat.at, phase)
+    return body + _CHECKSUM.pack(xxhash.xxh32_intdigest(body))
 
 
 def decode(data: bytes) -> Heartbeat | None:
@@ -61,7 +54,8 @@ def decode(data: bytes) -> Heartbeat | None:
     """
     if len(data) < RECORD_BYTES:
         return None
-    magic, sequence, pid, step, total, last_good, _, at, phase = _RECORD.unpack(data[: _RECORD.size])
-    if magic != MAGIC or _SEQUENCE.unpack_from(data, RECORD_BYTES - _SEQUENCE.size) != (sequence,):
+    body = data[: _RECORD.size]
+    magic, sequence, pid, step, total, last_good, at, phase = _RECORD.unpack(body)
+    if magic != MAGIC or _CHECKSUM.unpack_from(data, _RECORD.size) != (xxhash.xxh32_intdigest(body),):
         return None
     return Heartbeat(pid, step, total, last_good, at, phase.rstrip(b"\0").decode("utf-8", "replace"), sequence)

@@ -14,12 +14,8 @@ from typing import Any
 
 from mpi4py import MPI
 
-from lastgood.core.errors import LastgoodError, RankTimeoutError, UsageError
-
-_HEAD_NUMBERS = 8
-"""Numbers that fit into the first message of an exchange: most need no second one."""
-
-_TELL = -1
+from lastgood.core.errors import LastgoodError, RankTimeoutError
+from lastgood.runtime.exchanges import Exchanges
 
 _HERE_TAG = 1
 _HERE_AFTER_S = 1.0
@@ -43,12 +39,8 @@ def ranks_of_world(limit_s: float) -> "MpiRanks | None":
     return MpiRanks(limit_s)
 
 
-class MpiRanks:
-    """See `lastgood.runtime.ports.Ranks`. Must be made by all ranks together.
-
-    An exchange begins with a message of one size that says what it is: ranks that meet in different places (one has
-    left the loop, one has caught an exception) learn so, instead of taking each other's numbers for something else.
-    """
+class MpiRanks(Exchanges):
+    """See `lastgood.runtime.ports.Ranks`. Must be made by all ranks together."""
 
     def __init__(self, limit_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.rank: int = MPI.COMM_WORLD.Get_rank()
@@ -69,43 +61,12 @@ class MpiRanks:
         self._wait(request, comm)
         return comm
 
-    def maximum(self, values: list[int]) -> list[int]:
-        if len(values) > _HEAD_NUMBERS:
-            self._meet(len(values), [])
-            return self._maximum(values)
-        return self._meet(len(values), values)
-
-    def equal(self, values: list[int]) -> list[bool]:
-        # The maximum of x and of ~x (which is -x - 1): equal on all ranks if the least is the greatest.
-        both = self.maximum(values + [~value for value in values])
-        half = len(values)
-        return [both[i] == ~both[half + i] for i in range(half)]
-
-    def tell(self, text: str | None, source: int = 0) -> str:
-        data = (text or "").encode() if self.rank == source else b""
-        size = self._meet(_TELL, [len(data)])[0]
-        buffer = bytearray(data.ljust(max(1, size)))
-        self.broadcast(memoryview(buffer), source)
-        return buffer[:size].decode()
-
     def broadcast(self, data: memoryview, source: int) -> None:
         self._wait(self._comm.Ibcast([data, MPI.BYTE], root=source), data)
 
     def close(self) -> None:
         # Freeing the communicator would wait for ranks that may not come; the end of MPI frees it.
         return
-
-    def _meet(self, kind: int, values: list[int]) -> list[int]:
-        """Exchange the first message. `kind` is the same on all ranks that are at the same place."""
-        padding = [0] * (_HEAD_NUMBERS - len(values))
-        most, least, *found = self._maximum([kind, -kind, *values, *padding])
-        if most != -least:
-            raise UsageError(
-                f"rank {self.rank} meets other ranks at different places of the program",
-                safe="checkpoints that were committed are whole",
-                remedy="let every rank do the same steps, and call run.safe_point() and run.finish() on all or none",
-            )
-        return found[: len(values)]
 
     def _maximum(self, values: list[int]) -> list[int]:
         mine, found = array("q", values), array("q", values)

@@ -13,18 +13,14 @@ from typing import TypeVar
 import torch
 import torch.distributed as dist
 
-from lastgood.core.errors import RankTimeoutError, UsageError
+from lastgood.core.errors import RankTimeoutError
+from lastgood.runtime.exchanges import Exchanges
 
 T = TypeVar("T")
 
 _COURTESY_S = 3.0
 """How long a rank lives on after another one failed: whoever watches the ranks takes the end that comes first for
 the cause, and it should be that of the rank which failed on its own account."""
-
-_HEAD_NUMBERS = 8
-"""Numbers that fit into the first message of an exchange: most need no second one."""
-
-_TELL = -1
 
 _DIAGNOSIS_S = 5.0
 """How long to wait for each other rank when finding out which one is missing."""
@@ -37,16 +33,12 @@ def ranks_of_default_group(limit_s: float) -> "TorchRanks | None":
     return TorchRanks(limit_s)
 
 
-class TorchRanks:
+class TorchRanks(Exchanges):
     """See `lastgood.runtime.ports.Ranks`. Must be made by all ranks together.
 
     Every exchange is waited for where it begins. One that is under way while the loop's body runs could not be
     taken back when the body raises: the program's end would wait for ranks that never come, or crash when they
     do come while the interpreter is shutting down.
-
-    An exchange begins with a message of one size that says what it is: ranks that meet in different places (one
-    has left the loop, one has caught an exception) learn so, instead of taking each other's numbers for
-    something else.
     """
 
     def __init__(self, limit_s: float) -> None:
@@ -61,41 +53,10 @@ class TorchRanks:
     def _new_group(self) -> "dist.ProcessGroup":
         return dist.new_group(backend="gloo", timeout=self._limit)
 
-    def maximum(self, values: list[int]) -> list[int]:
-        if len(values) > _HEAD_NUMBERS:
-            self._meet(len(values), [])
-            return self._maximum(values)
-        return self._meet(len(values), values)
-
-    def _meet(self, kind: int, values: list[int]) -> list[int]:
-        """Exchange the first message. `kind` is the same on all ranks that are at the same place."""
-        padding = [0] * (_HEAD_NUMBERS - len(values))
-        most, least, *found = self._maximum([kind, -kind, *values, *padding])
-        if most != -least:
-            raise UsageError(
-                f"rank {self.rank} meets other ranks at different places of the program",
-                safe="checkpoints that were committed are whole",
-                remedy="let every rank do the same steps, and call run.safe_point() and run.finish() on all or none",
-            )
-        return found[: len(values)]
-
     def _maximum(self, values: list[int]) -> list[int]:
         tensor = torch.tensor(values, dtype=torch.int64)
         self._guarded(lambda: dist.all_reduce(tensor, op=dist.ReduceOp.MAX, group=self._group))
         return [int(value) for value in tensor.tolist()]
-
-    def equal(self, values: list[int]) -> list[bool]:
-        # The maximum of x and of ~x (which is -x - 1): equal on all ranks if the least is the greatest.
-        both = self.maximum(values + [~value for value in values])
-        half = len(values)
-        return [both[i] == ~both[half + i] for i in range(half)]
-
-    def tell(self, text: str | None, source: int = 0) -> str:
-        data = (text or "").encode() if self.rank == source else b""
-        size = self._meet(_TELL, [len(data)])[0]
-        buffer = bytearray(data.ljust(max(1, size)))
-        self.broadcast(memoryview(buffer), source)
-        return buffer[:size].decode()
 
     def broadcast(self, data: memoryview, source: int) -> None:
         tensor = torch.frombuffer(data, dtype=torch.uint8)

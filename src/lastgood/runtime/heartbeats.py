@@ -42,11 +42,9 @@ class HeartbeatWriter:
         if self._map is None:
             return
         self._sequence += 1
-        record = heartbeat.encode(
+        self._map[:] = heartbeat.encode(
             Heartbeat(os.getpid(), step, self.total_steps, self.last_good_step, time.monotonic(), phase, self._sequence)
         )
-        for piece in heartbeat.WRITE_ORDER:
-            self._map[piece] = record[piece]
         self._imports.at_step(step)
 
     def close(self) -> None:
