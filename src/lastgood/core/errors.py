@@ -6,6 +6,7 @@
     ├── NoSuchJobError                  66   no job, or no checkpoint of that name
     ├── StateMismatchError              67   whole checkpoint, but it does not fit this program
     ├── UnstorableError                 68   the state holds a value that cannot be stored
+    ├── SchedulerError                  69   the scheduler refused, or does not answer
     ├── StorageError                    74   the file system said no
     ├── FormatVersionError              76   written by a newer version
     ├── PermissionDeniedError           77   may not read or write there
@@ -75,7 +76,7 @@ class DamagedError(LastgoodError):
 
 class NoSuchJobError(LastgoodError):
     exit_code = 66
-    meaning = "there is no job in that directory, or no checkpoint of that name in the job"
+    meaning = "there is no job in that directory or of that number, or no checkpoint of that name in the job"
 
 
 class StateMismatchError(LastgoodError):
@@ -90,6 +91,15 @@ class UnstorableError(LastgoodError):
 
     exit_code = 68
     meaning = "the state holds a value that cannot be stored; its place is named"
+
+
+class SchedulerError(LastgoodError):
+    """The scheduler's commands are missing, refused something, or get no answer."""
+
+    exit_code = 69
+    meaning = (
+        "the scheduler refused, its commands are missing, or it did not answer within the limit; its words are shown"
+    )
 
 
 class StorageError(LastgoodError):
