@@ -1,0 +1,1 @@
+"""A real Slurm of several nodes on this machine, and the tests that run on it."""
