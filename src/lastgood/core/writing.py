@@ -15,7 +15,7 @@ MAX_THREADS = 64
 class Writing(msgspec.Struct, frozen=True):
     """How gently the background writes: at most `limit` ("200MB/s"; None: as fast as the device takes it), with
     the kernel's I/O priority `"idle"` (whatever else the machine reads and writes goes first) or `"normal"`, by
-    that many `threads`. The save before a stop knows no gentleness: there the job waits for it.
+    that many `threads` (None: two, or one on fewer than four cores, which the job needs itself). The save before a stop knows no gentleness: there the job waits for it.
 
     >>> Writing(limit="200MB/s").bytes_per_s
     200000000.0
@@ -26,7 +26,7 @@ class Writing(msgspec.Struct, frozen=True):
 
     limit: str | None = None
     priority: Literal["idle", "normal"] = "idle"
-    threads: int = 2
+    threads: int | None = None
 
     def __post_init__(self) -> None:
         if self.limit is not None and not self.bytes_per_s:
@@ -35,7 +35,7 @@ class Writing(msgspec.Struct, frozen=True):
             )
         if self.priority not in ("idle", "normal"):
             raise UsageError(f"Writing(priority={self.priority!r}): 'idle' or 'normal'")
-        if isinstance(self.threads, bool) or not 1 <= self.threads <= MAX_THREADS:
+        if self.threads is not None and (isinstance(self.threads, bool) or not 1 <= self.threads <= MAX_THREADS):
             raise UsageError(f"Writing(threads={self.threads!r}): a number from 1 to {MAX_THREADS}")
 
     @property

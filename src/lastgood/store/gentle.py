@@ -23,7 +23,7 @@ class Pacer:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] | None = None,
     ) -> None:
-        self.threads = writing.threads
+        self.threads = writing.threads or default_threads()
         self._is_idle = writing.priority == "idle"
         self._bytes_per_s = writing.bytes_per_s
         self._clock = clock
@@ -60,13 +60,18 @@ class Pacer:
 
 
 class FullSpeed(Pacer):
-    """As fast as it goes, at the priority that the thread has."""
+    """As fast as it goes, at the priority that the thread has: the job waits for it."""
 
-    def __init__(self, threads: int = 2) -> None:
-        super().__init__(Writing(priority="normal", threads=threads))
+    def __init__(self, threads: int | None = None) -> None:
+        super().__init__(Writing(priority="normal", threads=threads or 2))
 
     def enter(self) -> None:
         pass
+
+
+def default_threads() -> int:
+    """How many threads write beside the job: on few cores a second one takes from the loop what it gives the write."""
+    return 2 if len(os.sched_getaffinity(0)) >= 4 else 1
 
 
 def set_io_priority(*, is_idle: bool) -> None:
