@@ -4,6 +4,7 @@
   job.json                          who this is
   lock                              held while a launcher or a lone program runs the job
   log.txt                           output of all attempts, appended, with markers
+  batch.sh                          optional: the script that was submitted to Slurm
   attempts/0003.json                claimed by exclusive create: the fencing token
   attempts/0003.events.jsonl        what happened in it
   attempts/0003.values-00000.jsonl  what rank 0 logged at each step
@@ -38,6 +39,7 @@ STAGES_DIR = "stages"
 MANIFEST_FILE = "manifest.json"
 REJECTED_FILE = "rejected.json"
 PINNED_FILE = "pinned.json"
+BATCH_FILE = "batch.sh"
 
 TEMPORARY_SUFFIX = ".part"
 """Ends the name of a file that is still being written; such a file never counts."""
@@ -167,6 +169,7 @@ class Env:
     MTTI = "LASTGOOD_MTTI"
     KEEPER = "LASTGOOD_KEEPER"
     KEEPER_LINGER = "LASTGOOD_KEEPER_LINGER"
+    CHAIN = "LASTGOOD_CHAIN"
     STANDBY = "LASTGOOD_STANDBY"
     PARK = "LASTGOOD_PARK"
 
@@ -185,6 +188,7 @@ ENVIRONMENT: dict[str, str] = {
     Env.KEEPER: "off: no keeper; the loop stands still while a checkpoint is written (default: on)",
     Env.KEEPER_LINGER: "how long the keeper holds the snapshot of a job that has died and has no launcher, for the "
     "next attempt on this node, such as 5min (default: 60s)",
+    Env.CHAIN: "ties the jobs of a scheduler together that are segments of one submission; set in the batch script",
     Env.STANDBY: "1: the launcher keeps a standby, and wants to know what the program has imported by its first step",
     Env.PARK: "in a standby, until the script runs in it: descriptors through which it hears from the launcher",
     Env.CHECKPOINT: "for a wrapped command: path of the checkpoint that it should resume from (unset: none)",
