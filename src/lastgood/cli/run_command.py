@@ -3,12 +3,16 @@
 import argparse
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lastgood.core.errors import UsageError
 from lastgood.core.hang import HangPolicy
 from lastgood.core.layout import Env
 from lastgood.core.restart import Policy
 from lastgood.core.units import parse_duration
+
+if TYPE_CHECKING:
+    from lastgood.cli.wiring import RunRequest
 
 EPILOG = """\
 One command line serves the first run and every later one: it starts fresh where the job has not run
@@ -79,7 +83,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from lastgood.cli.wiring import RunRequest, run_job
+    from lastgood.cli.wiring import run_job
+
+    return run_job(request_of(arguments))
+
+
+def request_of(arguments: argparse.Namespace) -> "RunRequest":
+    """The request that the options make, checked; also for commands that have them run later. Raises UsageError."""
+    from lastgood.cli.wiring import RunRequest
     from lastgood.launch.supervisor import Settings
     from lastgood.launch.wrapped import parse_wrapping
 
@@ -92,16 +103,14 @@ def execute(arguments: argparse.Namespace) -> int:
         hang=_hang_policy(arguments.hang_timeout),
         is_fresh=arguments.fresh,
     )
-    return run_job(
-        RunRequest(
-            job=_job(arguments.job),
-            command=_command(arguments.words),
-            settings=settings,
-            time_limit_s=None if arguments.time_limit is None else _positive("--time-limit", arguments.time_limit),
-            wrapping=parse_wrapping(arguments.checkpoints, arguments.resume_arg),
-            is_quiet=arguments.quiet,
-            is_standby_wanted=arguments.standby,
-        )
+    return RunRequest(
+        job=_job(arguments.job),
+        command=_command(arguments.words),
+        settings=settings,
+        time_limit_s=None if arguments.time_limit is None else _positive("--time-limit", arguments.time_limit),
+        wrapping=parse_wrapping(arguments.checkpoints, arguments.resume_arg),
+        is_quiet=arguments.quiet,
+        is_standby_wanted=arguments.standby,
     )
 
 
