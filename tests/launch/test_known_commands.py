@@ -2,7 +2,7 @@
 
 import pytest
 
-from lastgood.launch.known_commands import advice, is_torchrun, warning
+from lastgood.launch.known_commands import advice, is_srun, is_torchrun, warning
 
 TORCHRUN = ["torchrun", "--nproc-per-node=2", "train.py"]
 VARIABLE = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
@@ -20,7 +20,7 @@ VARIABLE = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
 )
 def test_torchrun_is_recognised(command: list[str]) -> None:
     assert is_torchrun(command)
-    assert advice(command, {}) == {VARIABLE: "1"}
+    assert advice(command, {})[VARIABLE] == "1"
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,10 @@ def test_what_the_user_has_set_stays() -> None:
 def test_a_grace_time_that_torchrun_will_not_give_is_said() -> None:
     assert "30 s" in warning(TORCHRUN, 31.0)
     assert warning(TORCHRUN, 30.0) == ""
+
+
+def test_srun_ends_its_step_when_a_rank_dies_unless_the_user_has_decided() -> None:
+    command = ["/usr/bin/srun", "-n2", "./a.out"]
+    assert is_srun(command) and not is_srun(["bash", "-c", "srun ./a.out"])
+    assert advice(command, {}) == {"SLURM_KILL_BAD_EXIT": "1"}
+    assert advice(command, {"SLURM_KILL_BAD_EXIT": "0"}) == {}

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import msgspec
 
+from lastgood.core.layout import Env
 from lastgood.keeper.starting import may_use_keeper
+from lastgood.launch.agents import NodeAgents
 from lastgood.launch.inbox import SignalInbox
 from lastgood.launch.keeping import KeeperHold
-from lastgood.launch.known_commands import advice, warning
+from lastgood.launch.known_commands import advice, is_srun, warning
 from lastgood.launch.library import LibraryProgram
 from lastgood.launch.output import Console, JobLog, reserve_standard_descriptors
 from lastgood.launch.ports import Application
@@ -20,6 +22,7 @@ from lastgood.launch.supervisor import Settings, Supervisor
 from lastgood.launch.takeover import take_lock
 from lastgood.launch.wrapped import WrappedCommand, Wrapping
 from lastgood.schedulers.local import LocalScheduler
+from lastgood.schedulers.slurm_text import expand_hosts
 from lastgood.store.jobdir import JobDirectory, create_job
 from lastgood.store.record import Records, refuse_vanished, state_directory
 
@@ -61,8 +64,9 @@ def run_job(request: RunRequest) -> int:
                     console.say(text)
                 standby = _standby(request, console)
                 keeper = _keeper(request, job, environment, console)
+                agents = _agents(request, job, environment, console, keeper)
                 supervisor = Supervisor(
-                    job, lock, application, scheduler, request.settings, console, inbox, standby, keeper
+                    job, lock, application, scheduler, request.settings, console, inbox, standby, keeper, agents
                 )
                 return supervisor.run(request.command, {**environment, **advice(request.command, environment)})
         finally:
@@ -76,6 +80,21 @@ def _keeper(
     if request.wrapping is not None or not may_use_keeper(environment):
         return None
     return KeeperHold(job, environment, console.say)
+
+
+def _agents(
+    request: RunRequest,
+    job: JobDirectory,
+    environment: Mapping[str, str],
+    console: Console,
+    keeper: KeeperHold | None,
+) -> NodeAgents | None:
+    """Where the command is srun its ranks are on the nodes of the allocation, and so is what watches them."""
+    nodes = expand_hosts(environment.get("SLURM_JOB_NODELIST", ""))
+    if not nodes or not is_srun(request.command):
+        return None
+    given = {**environment, Env.KEEPER: "off"} if keeper is None else environment
+    return NodeAgents(job, nodes, given, console.say, fallback=keeper)
 
 
 def _standby(request: RunRequest, console: Console) -> Standby | None:

@@ -19,7 +19,8 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
       not_promoted step, error                                           it is tried again
       save_failed step, error                                            a save did not work
       late        step, since_s, interval_s                              a save is due, one is not written yet
-      keeper_lost pid, error, unfinished (steps)                         by the program, or by the launcher
+      keeper_lost pid, error, unfinished (steps); node                   by the program, or by the launcher
+      agents_lost error                                                  by the launcher, which starts others
       snapshots   rank, slots, slot_bytes                                memory that a rank has for them
       paced       interval_s, margin_s (null: not said)                  how often it saves now
       rejected    name, problem                                          failed to restore

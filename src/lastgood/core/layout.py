@@ -160,6 +160,7 @@ class Env:
     ATTEMPT = "LASTGOOD_ATTEMPT"
     LAUNCH = "LASTGOOD_LAUNCH"
     LAUNCHER_PID = "LASTGOOD_LAUNCHER_PID"
+    LAUNCHER_NODE = "LASTGOOD_LAUNCHER_NODE"
     HEARTBEATS = "LASTGOOD_HEARTBEATS"
     DEADLINE = "LASTGOOD_DEADLINE"
     FRESH = "LASTGOOD_FRESH"
@@ -179,6 +180,7 @@ ENVIRONMENT: dict[str, str] = {
     Env.ATTEMPT: "number of the attempt that the launcher claimed, from 1",
     Env.LAUNCH: "random token that ties the attempts of one launcher together",
     Env.LAUNCHER_PID: "process id of the launcher; when it is gone, the program saves and stops",
+    Env.LAUNCHER_NODE: "the node that the launcher runs on, as SLURMD_NODENAME says it (unset: none is named)",
     Env.HEARTBEATS: "directory on this node for heartbeats, one small file per rank",
     Env.DEADLINE: "end of the allocation, in seconds since 1970 (UTC)",
     Env.FRESH: "1: a new start is meant, do not resume and do not refuse",
@@ -200,7 +202,16 @@ FOREIGN_ENVIRONMENT: dict[str, str] = {
     "unless earlier attempts are known to have ended before their first save",
     "TORCHELASTIC_RESTART_COUNT": "the same, as torchrun counts the restarts of its workers",
     "SLURM_JOB_END_TIME": "end of the allocation, in seconds since 1970; used where nothing else states a limit",
+    "SLURM_JOB_NODELIST": "nodes of the allocation: where the command is srun, an agent of the launcher runs on each",
+    "SLURMD_NODENAME": "which node this is: several can share a host, and each has a keeper of its own",
+    "SLURM_CPUS_PER_TASK": "it, and the other variables that srun takes for options, are not passed on to the step of the "
+    "launcher's agents",
+    "SLURM_STEP_ID": "tells the processes of the command's step from those that the launcher runs beside it",
+    "SLURM_KILL_BAD_EXIT": "set to 1 for a command that is srun, unless it is set already: one rank's death ends the step",
     "SLURM_JOB_NUM_NODES": "number of nodes, for the preset of how often the job is interrupted",
+    "SBATCH_PARTITION": "where `lastgood submit` is given no --partition, as for sbatch itself",
+    "SBATCH_TIMELIMIT": "the same for --time",
+    "SBATCH_ARRAY_INX": "the same for --array",
     "GROUP_WORLD_SIZE": "the same, as torchrun counts its agents",
     "LOCAL_WORLD_SIZE": "number of ranks on this node, which share its memory for snapshots; also "
     "OMPI_COMM_WORLD_LOCAL_SIZE and MPI_LOCALNRANKS",

@@ -14,8 +14,8 @@
     Drain                               -> Drained               when nothing is left to write, or to promote
     Bye                                 ->                       an orderly end
 
-The socket has an abstract name (no file, gone with its holder), made of the user and the job, so that one job
-has one keeper on a node and everybody finds it. Both sides check that the other belongs to the same user.
+The socket has an abstract name (no file, gone with its holder), made of the user, the job and the node, so that one
+job has one keeper on a node and everybody finds it. Both sides check that the other belongs to the same user.
 Each message is one packet; an order, which can be large, travels in memory of its own.
 """
 
@@ -33,6 +33,7 @@ from lastgood.core.errors import LastgoodError
 from lastgood.core.manifest import MAX_DOCUMENT_BYTES, Constants
 from lastgood.core.retention import Keep
 from lastgood.core.writing import Writing
+from lastgood.keeper.node import node_tag, this_node
 from lastgood.store.jobdir import JobDirectory
 
 PROTOCOL = 1
@@ -247,9 +248,10 @@ Answer = Welcome | Refused | Lent | Taken | Drained | Standing | Event
 _encode = msgspec.json.Encoder().encode
 
 
-def address(job: str) -> bytes:
-    """The abstract name of the keeper of a job (by its id) of this user."""
-    return f"\0lastgood-keeper-{os.getuid()}-{job}".encode()
+def address(job: str, node: str | None = None) -> bytes:
+    """The abstract name of the keeper of a job (by its id) of this user on a node, this one if none is named."""
+    tag = node_tag(this_node() if node is None else node)
+    return f"\0lastgood-keeper-{os.getuid()}-{job}{tag and '-'}{tag}".encode(errors="surrogateescape")
 
 
 def hello(job: JobDirectory, rank: int | None) -> Hello:

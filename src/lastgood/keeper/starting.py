@@ -13,6 +13,7 @@ from lastgood.core.errors import UsageError
 from lastgood.core.layout import Env
 from lastgood.core.units import parse_duration
 from lastgood.keeper import protocol
+from lastgood.keeper.node import this_node
 from lastgood.store.jobdir import JobDirectory
 
 DEFAULT_LINGER_S = 60.0
@@ -58,7 +59,7 @@ def start_keeper(
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         try:
             # The name is the lock: of several who try at once one wins.
-            listener.bind(protocol.address(job.id))
+            listener.bind(protocol.address(job.id, this_node(environment)))
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 return None

@@ -4,6 +4,7 @@ import os
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -17,17 +18,21 @@ from lastgood.core.quoting import shown
 from lastgood.core.signals import SIGKILL, SIGTERM
 from lastgood.core.stopping import LEFTOVER_GRACE_S, SAVE_SIGNAL, TIME_LIMIT, Stop, stop_on_signal
 from lastgood.core.units import duration
+from lastgood.keeper.node import this_node
+from lastgood.launch.agents import NodeAgents
 from lastgood.launch.evidence import exceptions, oom_kills, ran_library
-from lastgood.launch.heartbeats import has_ranks_in, heartbeat_directory
+from lastgood.launch.heartbeats import heartbeat_directory
 from lastgood.launch.history import events_since
 from lastgood.launch.inbox import SignalInbox
-from lastgood.launch.keeping import KeeperHold
+from lastgood.launch.keeping import Memory
+from lastgood.launch.known_commands import is_srun
 from lastgood.launch.output import Console
 from lastgood.launch.ports import Application, LastGood
 from lastgood.launch.process import Command, start_process
 from lastgood.launch.standby import Standby
+from lastgood.launch.step_command import StepCommand
 from lastgood.launch.time_limit import TimeLimit
-from lastgood.launch.watch import Progress, Watch
+from lastgood.launch.watch import Beats, LocalBeats, Progress, Watch
 from lastgood.store.attempts import Journal
 from lastgood.store.jobdir import JobDirectory
 from lastgood.store.lock import JobLock
@@ -71,8 +76,10 @@ class Running:
         limits: Limits,
         last_good: LastGood | None,
         standby: Standby | None = None,
-        keeper: KeeperHold | None = None,
+        keeper: Memory | None = None,
+        agents: NodeAgents | None = None,
     ) -> None:
+        """`agents`: where the ranks may be on other nodes; then they are the `keeper`, too."""
         self._job = job
         self._number = number
         self._journal = journal
@@ -82,6 +89,7 @@ class Running:
         self._limits = limits
         self._standby = standby
         self._keeper = keeper
+        self._agents = agents
         self._stop: Stop | None = None
         self._kill_at: float | None = None
         self._killed_at: float | None = None
@@ -96,9 +104,12 @@ class Running:
         kills_before = oom_kills()
         with heartbeat_directory() as directory:
             environment = {**environment, Env.HEARTBEATS: os.fspath(directory)}
-            self._watch = Watch(directory, self._limits.hang or HangPolicy())
+            if node := this_node():
+                environment[Env.LAUNCHER_NODE] = node
+            beats = self._beats_in(directory, environment)
+            self._watch = Watch(beats, self._limits.hang or HangPolicy())
             self._given, self._directory, self._lock_fd = environment, directory, lock.fd
-            self._command = Command(lambda: self._start(command))
+            self._command = self._command_of(command)
             self._console.attach(self._command.stdout, self._command.stderr)
             self._journal.write(
                 "launched",
@@ -111,11 +122,24 @@ class Running:
             )
             self._attend()
             self._watch.look()
-            has_ranks = has_ranks_in(directory)
+            has_ranks = beats.has_ranks()
+            if self._agents is not None and (left := self._agents.finish()):
+                self._say(f"{left} process(es) of the command still ran on the nodes, and were killed")
         kills = (oom_kills() or 0) - (kills_before or 0)
         if self._standby is not None:
             kills -= self._standby.take_kills(self._command.stranger_statuses)
         return self._evidence(kills, has_ranks=has_ranks)
+
+    def _beats_in(self, directory: Path, environment: Mapping[str, str]) -> Beats:
+        if self._agents is None:
+            return LocalBeats(directory)
+        self._agents.begin(environment.get(Env.LAUNCH, ""), self._number, directory, self._limits.grace_s)
+        return self._agents if self._agents.are_there else LocalBeats(directory)
+
+    def _command_of(self, command: Sequence[str]) -> Command:
+        if is_srun(command):
+            return StepCommand(lambda: self._start(command), self._agents)
+        return Command(lambda: self._start(command))
 
     def _start(self, command: Sequence[str]) -> "subprocess.Popen[bytes]":
         if self._standby is not None:
@@ -137,7 +161,7 @@ class Running:
                 self._command.reap()
                 self._on_time(time.monotonic())
         finally:
-            self._command.kill()
+            self._command.kill_now()
             self._console.clear_status()
             self._console.drain(_DRAIN_S)
             self._console.detach()
@@ -206,11 +230,20 @@ class Running:
             self._look(now)
             if self._keeper is not None:
                 self._keeper.look(self._command, self._journal)
+            if self._agents is not None and self._agents.was_terminated and self._stop is None:
+                self._note_scheduler_stop(now)
         if now >= self._next_note:
             self._next_note = now + _NOTE_EVERY_S
             self._application.note_progress(self._journal)
         if complaint := self._console.log.take_complaint():
             self._say(complaint, is_important=True)
+
+    def _note_scheduler_stop(self, now: float) -> None:
+        """Slurm has asked the steps to end, and with them the ranks; a launcher in the batch script hears nothing."""
+        self._stop = Stop("SIGTERM", now + self._limits.grace_s)
+        self._kill_at = self._stop.kill_at
+        self._journal.write("stopping", cause=self._stop.cause)
+        self._say(f"Slurm asked the steps to end: they save and stop, within {duration(self._limits.grace_s)}")
 
     def _kill(self, now: float) -> None:
         if self._killed_at is None:

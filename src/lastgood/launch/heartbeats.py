@@ -1,7 +1,8 @@
-"""The directory on this node in which ranks keep their heartbeats, and reading them."""
+"""The directory on a node in which ranks keep their heartbeats, and reading them."""
 
 import fcntl
 import os
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -28,14 +29,48 @@ def heartbeat_directory() -> Iterator[Path]:
     """
     _sweep()
     directory = _make_directory()
-    lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    held = HeldDirectory(directory)
     try:
-        with suppress(OSError):
-            fcntl.flock(lock, fcntl.LOCK_SH)
         yield directory
     finally:
-        _remove(directory)
-        os.close(lock)
+        held.close()
+
+
+def share_directory(path: Path) -> "HeldDirectory":
+    """The launcher's directory, on another node: it is made there, unless that node is on the same host.
+
+    Raises OSError, also for one that others could enter.
+    """
+    if not path.name.startswith(_PREFIX):
+        raise OSError(f"{path} is no directory for heartbeats")
+    with suppress(FileExistsError):
+        os.mkdir(path, 0o700)
+    held = HeldDirectory(path)
+    status = os.lstat(path)
+    if status.st_uid != os.geteuid() or not stat.S_ISDIR(status.st_mode) or status.st_mode & 0o077:
+        held.let_go()
+        raise PermissionError(f"{path} belongs to somebody else, or others may enter it")
+    return held
+
+
+class HeldDirectory:
+    """Keeps a directory of heartbeats from being taken for one that was left behind."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with suppress(OSError):
+            fcntl.flock(self._lock, fcntl.LOCK_SH)
+
+    def close(self) -> None:
+        """Let go of it; whoever is the last on this host removes it."""
+        with suppress(OSError):
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _remove(self.path)
+        self.let_go()
+
+    def let_go(self) -> None:
+        os.close(self._lock)
 
 
 def _make_directory() -> Path:
@@ -66,10 +101,10 @@ def _remove_if_left(directory: Path) -> None:
 
 
 def _remove(directory: Path) -> None:
-    """The ranks' files and the directory; anything else in it is not ours, and keeps it."""
+    """The files of ranks and agents, and the directory; anything else in it is not ours, and keeps it."""
     with suppress(OSError):
         for name in os.listdir(directory):
-            if name.startswith("rank-"):
+            if name.startswith(("rank-", "agent-")):
                 (directory / name).unlink(missing_ok=True)
         directory.rmdir()
 

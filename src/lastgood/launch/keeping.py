@@ -4,12 +4,11 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from typing import Any, Protocol
 
 from lastgood.core.units import duration
 from lastgood.keeper.client import Keeper, NoKeeperError
 from lastgood.keeper.starting import linger_s, start_keeper
-from lastgood.launch.process import Command
-from lastgood.store.attempts import Journal
 from lastgood.store.jobdir import JobDirectory
 
 WRITE_LIMIT_S = 600.0
@@ -20,6 +19,39 @@ _PATIENCE_S = 15.0
 _LEAVE_S = 10.0
 _REPLACEMENTS = 20
 """Keepers that are started in one launch; more deaths have a cause that another one does not mend."""
+
+
+class Household(Protocol):
+    """Who has children, and must tell those of the command from others."""
+
+    def note_stranger(self, pid: int) -> None:
+        """This one is not the command's."""
+
+
+class Notes(Protocol):
+    """A journal."""
+
+    def write(self, kind: str, **data: Any) -> None:
+        """Note what has happened."""
+
+
+class Memory(Protocol):
+    """What holds snapshots in memory for the next attempt: the keeper of this node, or of every node."""
+
+    def start(self) -> None:
+        """Before the command starts: be there."""
+
+    def look(self, household: Household, notes: Notes) -> None:
+        """Replace what has died. Called now and then while the command runs."""
+
+    def await_written(self, may_wait: Callable[[], bool]) -> None:
+        """Let all be written and committed that the command has left, as long as `may_wait()`."""
+
+    def await_promoted(self, may_wait: Callable[[], bool]) -> None:
+        """Let all be promoted that is staged, as long as `may_wait()`."""
+
+    def close(self) -> None:
+        """Let go: what is held is not needed again."""
 
 
 class KeeperHold:
@@ -47,7 +79,12 @@ class KeeperHold:
             self._is_missing = True
             self._say(f"note: no keeper ({error}): the loop stands still while a checkpoint is written")
 
-    def look(self, command: Command, journal: Journal) -> None:
+    @property
+    def pid(self) -> int:
+        """The keeper's process; 0 if none answers."""
+        return self._link.pid if not self._is_missing and self._connect(_LEAVE_S) and self._link is not None else 0
+
+    def look(self, household: Household, notes: Notes) -> None:
         """Hold on to it; start another one if it has died. Called now and then while the command runs."""
         if self._is_missing:
             return
@@ -61,12 +98,12 @@ class KeeperHold:
             self._link.close()
             self._link = None
             self._is_missing = self._starts >= _REPLACEMENTS
-            journal.write("keeper_lost", pid=pid, error=str(error))
+            notes.write("keeper_lost", pid=pid, error=str(error))
             self._say(f"the keeper (process {pid}) has ended" + ("" if self._is_missing else "; starting another one"))
             if not self._is_missing:
                 self._start()
                 if self._process is not None:
-                    command.note_stranger(self._process.pid)
+                    household.note_stranger(self._process.pid)
 
     def await_written(self, may_wait: Callable[[], bool]) -> None:
         """Let it write and commit what the command has left, as long as `may_wait()`: another attempt that begins
@@ -103,6 +140,15 @@ class KeeperHold:
             with suppress(NoKeeperError):
                 self._link = Keeper(self._job, limit_s=limit_s)
         return self._link is not None
+
+    def leave(self) -> None:
+        """Let go of it without a word, and wait for its end: it holds what it has, for a while, for whoever comes."""
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+        if self._process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(linger_s(self._environment) + WRITE_LIMIT_S)
 
     def close(self) -> None:
         """Let go of it: it ends as soon as all is written."""

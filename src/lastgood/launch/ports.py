@@ -1,10 +1,18 @@
 """What a scheduler and an application must answer to the launcher."""
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
 from lastgood.store.attempts import Journal
+
+
+class Left(msgspec.Struct, frozen=True):
+    """How the launcher leaves."""
+
+    exit_code: int
+    message: str = ""
+    """Who starts the job again, or what was done so that nobody does; empty if there is nothing to say."""
 
 
 class Scheduler(Protocol):
@@ -17,6 +25,34 @@ class Scheduler(Protocol):
 
     def restart_counts(self) -> dict[str, int]:
         """How often others say that they have started this job again, by variable name."""
+
+    def window_s(self) -> float | None:
+        """From a stop signal of the scheduler to the end of everything, less what the launcher needs itself; None if it
+        gives as long as it takes."""
+
+    def allocation(self) -> dict[str, Any]:
+        """What the journal keeps of where an attempt runs, see core.events; empty where there is nothing to keep."""
+
+    def introduction(self, write_s: float | None) -> list[str]:
+        """What a person should know before the first attempt: who starts the job again. `write_s` is how long a save took
+        lately; None if none is known."""
+
+    def before_attempt(self) -> None:
+        """An attempt begins: make sure that the job is started again whatever ends it."""
+
+    def interruption(self) -> str:
+        """Why the scheduler ends this allocation now, one of core.handback's; empty if it does not, or if that is not
+        known."""
+
+    def hand_back(self, *, is_by_clock: bool) -> Left:
+        """Work is left: have the job started again, by exactly one means. `is_by_clock`: the launcher stopped because by
+        its own clock the time is up."""
+
+    def end(self, exit_code: int) -> Left:
+        """Nothing is to start the job again: it is finished, has given up, or was cancelled."""
+
+    def was_cancelled(self, job_id: str) -> bool:
+        """True if a person cancelled that earlier allocation; False if not, or if that is not known."""
 
 
 class LastGood(msgspec.Struct, frozen=True):

@@ -141,7 +141,11 @@ class Command:
         return count
 
     def kill(self) -> None:
-        """SIGKILL to every process of the command."""
+        """End every process of the command by force. Called again until it is gone."""
+        self.kill_now()
+
+    def kill_now(self) -> None:
+        """SIGKILL to every process of the command that is here."""
         for process in self.processes():
             with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
                 process.kill()

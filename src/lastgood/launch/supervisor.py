@@ -18,10 +18,11 @@ from lastgood.core.restart import Action, Decision, Past, Policy, decide_restart
 from lastgood.core.signals import SIGINT
 from lastgood.core.stopping import STOP_SIGNALS
 from lastgood.core.units import duration
+from lastgood.launch.agents import NodeAgents
 from lastgood.launch.attempt import Limits, Running
 from lastgood.launch.history import past_of, read_records
 from lastgood.launch.inbox import SignalInbox
-from lastgood.launch.keeping import KeeperHold
+from lastgood.launch.keeping import Memory
 from lastgood.launch.output import Console
 from lastgood.launch.ports import Application, LastGood, Scheduler
 from lastgood.launch.standby import Standby
@@ -62,8 +63,10 @@ class Supervisor:
         console: Console,
         inbox: SignalInbox,
         standby: Standby | None = None,
-        keeper: KeeperHold | None = None,
+        keeper: Memory | None = None,
+        agents: NodeAgents | None = None,
     ) -> None:
+        """`agents`: on the nodes of an allocation; they have the keepers, and there is no other `keeper`."""
         self._job = job
         self._lock = lock
         self._application = application
@@ -72,7 +75,8 @@ class Supervisor:
         self._console = console
         self._inbox = inbox
         self._standby = standby
-        self._keeper = keeper
+        self._keeper = keeper if agents is None else agents
+        self._agents = agents
         self._launch = uuid.uuid4().hex[:16]
         self._past: list[Past] = []
 
@@ -173,6 +177,7 @@ class Supervisor:
             before,
             standby,
             self._keeper,
+            self._agents,
         )
         began = time.monotonic()
         inherited = {name: value for name, value in environment.items() if name not in _OURS_PER_ATTEMPT}

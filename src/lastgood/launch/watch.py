@@ -4,6 +4,7 @@ import os
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -11,7 +12,7 @@ from lastgood.core import hang
 from lastgood.core.hang import HangPolicy, Learned
 from lastgood.core.heartbeat import STACK_SIGNAL, Heartbeat
 from lastgood.core.units import duration
-from lastgood.launch.heartbeats import read_heartbeats
+from lastgood.launch.heartbeats import has_ranks_in, read_heartbeats
 from lastgood.launch.process import catches
 
 _RATE_WINDOW_S = 60.0
@@ -27,11 +28,55 @@ class Progress(msgspec.Struct, frozen=True):
     last_good_step: int | None
 
 
-class Watch:
-    """Reads the heartbeats in a directory. All times are monotonic."""
+class Beats(Protocol):
+    """Where heartbeats come from."""
 
-    def __init__(self, directory: Path, policy: HangPolicy) -> None:
+    def read(self) -> dict[int, Heartbeat]:
+        """The newest of every rank, with times of this process's clock."""
+
+    def has_ranks(self) -> bool:
+        """True if some rank keeps one."""
+
+    def listens(self, rank: int) -> bool:
+        """True if a rank is known to live, and to write its stacks when asked."""
+
+    def ask_for_stacks(self) -> list[int]:
+        """Make every rank that listens write its Python stacks to its standard error; the ranks asked."""
+
+
+class LocalBeats:
+    """Of ranks on this node, from the directory in which they keep them."""
+
+    def __init__(self, directory: Path) -> None:
         self._directory = directory
+        self._pids: dict[int, int] = {}
+
+    def read(self) -> dict[int, Heartbeat]:
+        found = read_heartbeats(self._directory)
+        self._pids |= {rank: beat.pid for rank, beat in found.items()}
+        return found
+
+    def has_ranks(self) -> bool:
+        return has_ranks_in(self._directory)
+
+    def listens(self, rank: int) -> bool:
+        return rank in self._pids and catches(self._pids[rank], STACK_SIGNAL)
+
+    def ask_for_stacks(self) -> list[int]:
+        asked = []
+        for rank, pid in sorted(self._pids.items()):
+            if self.listens(rank):
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, STACK_SIGNAL)
+                    asked.append(rank)
+        return asked
+
+
+class Watch:
+    """Judges the heartbeats of the ranks. All times are monotonic."""
+
+    def __init__(self, source: Beats, policy: HangPolicy) -> None:
+        self._source = source
         self._policy = policy
         self._started = time.monotonic()
         self._learned: dict[int, Learned] = {}
@@ -40,7 +85,7 @@ class Watch:
 
     def look(self) -> None:
         """Read every rank's record. A torn one is read at the next look."""
-        for rank, beat in read_heartbeats(self._directory).items():
+        for rank, beat in self._source.read().items():
             before = self._beats.get(rank)
             if before is not None and before.sequence == beat.sequence and before.pid == beat.pid:
                 continue
@@ -83,7 +128,7 @@ class Watch:
             limit = hang.limit_s(self._learned[rank], self._policy)
             if beat.phase in hang.UNWATCHED_PHASES:
                 continue
-            if now - beat.at > limit and catches(beat.pid, STACK_SIGNAL):
+            if now - beat.at > limit and self._source.listens(rank):
                 return (
                     f"rank {rank} has stood still for {duration(now - beat.at)} after step {beat.step} "
                     f'in phase "{beat.phase}" (limit {duration(limit)})'
@@ -92,13 +137,7 @@ class Watch:
 
     def ask_for_stacks(self) -> list[int]:
         """Make every rank that listens write its Python stacks to its standard error; the ranks asked."""
-        asked = []
-        for rank, beat in sorted(self._beats.items()):
-            if catches(beat.pid, STACK_SIGNAL):
-                with suppress(ProcessLookupError, PermissionError):
-                    os.kill(beat.pid, STACK_SIGNAL)
-                    asked.append(rank)
-        return asked
+        return self._source.ask_for_stacks()
 
     def _note_rate(self) -> None:
         newest = max(beat.at for beat in self._beats.values())

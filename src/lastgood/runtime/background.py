@@ -346,12 +346,13 @@ class Background:
 
     # The end -------------------------------------------------------------------------------------------------
 
-    def close(self) -> None:
-        """An orderly end: nothing that we hold is needed again."""
+    def close(self, *, is_expected_back: bool = False) -> None:
+        """An orderly end. Nothing that we hold is needed again, unless the next attempt restores from it: one of several
+        ranks that dies has the others end with an error."""
         if self._copy is not None:
             self._copy.join()
         self.is_there()
-        self._line.close()
+        self._line.close(is_expected_back=is_expected_back)
         self._slots.close()
 
     def disown(self) -> None:

@@ -10,6 +10,7 @@ from lastgood.core.layout import Env
 from lastgood.core.reliability import Mtti, preset_mtti
 from lastgood.core.start import Expectation
 from lastgood.core.units import parse_duration
+from lastgood.keeper.node import agent_file, this_node
 from lastgood.keeper.starting import DEFAULT_LINGER_S, linger_s, may_use_keeper
 
 _RESTART_COUNTS = ("SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT")
@@ -27,6 +28,9 @@ class Surroundings(msgspec.Struct, frozen=True):
     attempt: int | None = None
     launch: str = ""
     launcher_pid: int | None = None
+    launcher_node: str = ""
+    node: str = ""
+    """This node. Empty where nodes have no names, as outside of Slurm; the same for the launcher's."""
     heartbeats: str | None = None
     deadline: float | None = None
     """End of the allocation in seconds since 1970."""
@@ -47,8 +51,18 @@ class Surroundings(msgspec.Struct, frozen=True):
 
     @property
     def is_launcher_here(self) -> bool:
-        """The launcher runs on this node: its directory of heartbeats is visible."""
-        return self.is_launched and (self.heartbeats is None or os.path.isdir(self.heartbeats))
+        """The launcher runs on this node: it has this name, and its directory of heartbeats is visible."""
+        return (
+            self.is_launched
+            and self.node == self.launcher_node
+            and (self.heartbeats is None or os.path.isdir(self.heartbeats))
+        )
+
+    @property
+    def is_keeper_held(self) -> bool:
+        """The launcher, or its agent on this node, holds the keeper, and nobody else starts one."""
+        has_agent = self.heartbeats is not None and os.path.exists(os.path.join(self.heartbeats, agent_file(self.node)))
+        return self.is_launched and (self.is_launcher_here or has_agent)
 
     def expectations(self) -> list[Expectation]:
         """Signs that this job has run before."""
@@ -65,6 +79,8 @@ def read_surroundings(environment: Mapping[str, str] = os.environ) -> Surroundin
         attempt=_number(environment, Env.ATTEMPT),
         launch=environment.get(Env.LAUNCH, ""),
         launcher_pid=_number(environment, Env.LAUNCHER_PID),
+        launcher_node=environment.get(Env.LAUNCHER_NODE, ""),
+        node=this_node(environment),
         heartbeats=environment.get(Env.HEARTBEATS) or None,
         deadline=_deadline(environment),
         is_fresh_meant=environment.get(Env.FRESH, "") not in ("", "0"),

@@ -22,8 +22,8 @@ class Home(msgspec.Struct, frozen=True):
     rank: int
     local_ranks: int
     linger_s: float
-    is_launcher_here: bool
-    """Then the keeper is the launcher's, and nobody else starts one."""
+    is_keeper_held: bool
+    """The keeper is the launcher's, or its agent's, and nobody else starts one."""
     environment: Mapping[str, str]
 
 
@@ -41,7 +41,7 @@ def find_keeper(
     began = time.monotonic()
     while True:
         try:
-            if may_start and not home.is_launcher_here:
+            if may_start and not home.is_keeper_held:
                 start_keeper(job, home.linger_s, home.environment, is_detached=True)
         except OSError as error:
             raise NoKeeperError(str(error)) from error

@@ -14,12 +14,13 @@ class LauncherWatch:
     """Looks at the launcher's process, at most once a second.
 
     Only a launcher that runs here is watched. On another node of the job, or in a container with processes
-    of its own, its number means nothing: the launcher's heartbeat directory, which is on its own node, tells.
+    of its own, its number means nothing: the node's name tells, and the launcher's heartbeat directory. (On other nodes
+    the launcher's agent asks the ranks to stop.)
     """
 
     def __init__(self, surroundings: Surroundings, clock: Callable[[], float] = time.monotonic) -> None:
         heartbeats = surroundings.heartbeats
-        is_here = heartbeats is None or os.path.isdir(heartbeats)
+        is_here = surroundings.node == surroundings.launcher_node and (heartbeats is None or os.path.isdir(heartbeats))
         self._pid = surroundings.launcher_pid if is_here else None
         self._clock = clock
         self._birth = None if self._pid is None else birth_of(self._pid)

@@ -41,7 +41,7 @@ class Line:
 
     def _start(self) -> None:
         # A launcher's is there before the program is, or never.
-        limit_s = SHORT_ANSWER_S if self._home.is_launcher_here else START_LIMIT_S
+        limit_s = SHORT_ANSWER_S if self._home.is_keeper_held else START_LIMIT_S
         try:
             self.keeper = find_keeper(self._job, self._home, self._greet, limit_s, max(limit_s, ANSWER_LIMIT_S))
             self.why_not = ""
@@ -72,10 +72,13 @@ class Line:
             self.why_not = str(error)
         return self.keeper is not None
 
-    def close(self) -> None:
-        """Take leave."""
+    def close(self, *, is_expected_back: bool = False) -> None:
+        """Take leave. Under a launcher, which lets go of the keeper itself, what is held can be left to the next attempt."""
         if self.keeper is not None:
-            self.keeper.bye()
+            if is_expected_back and self._home.is_keeper_held:
+                self.keeper.close()
+            else:
+                self.keeper.bye()
             self.keeper = None
 
     def disown(self) -> None:

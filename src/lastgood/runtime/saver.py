@@ -80,6 +80,8 @@ class Saver:
         self._trouble = ""
         self._notes_left: list[str] = []
         self._is_prepared = background is None
+        self.is_expected_back = False
+        """The program ends, but the job goes on: the next attempt may want what the keeper holds."""
 
     # Before and between saves --------------------------------------------------------------------------------
 
@@ -387,7 +389,7 @@ class Saver:
         if self._overlap is not None:
             self._overlap.close()
         if self._background is not None:
-            self._background.close()
+            self._background.close(is_expected_back=self.is_expected_back)
             self._background = None
 
     def disown(self) -> None:

@@ -338,7 +338,7 @@ class Session:
         self._signals.restore()
 
     def describe_exception(self, error: BaseException, step: int) -> str:
-        self.has_ended = True
+        self.has_ended = self._saver.is_expected_back = True
         self._settle()
         self.journal.write(
             "exception", type=type(error).__name__, text=str(error)[:500], step=step, rank=self._ranks.rank

@@ -217,7 +217,7 @@ def _background(
         rank=ranks.rank,
         local_ranks=surroundings.local_ranks,
         linger_s=surroundings.linger_s,
-        is_launcher_here=surroundings.is_launcher_here,
+        is_keeper_held=surroundings.is_keeper_held,
         environment=dict(os.environ),
     )
 

@@ -1,0 +1,323 @@
+"""The launcher's side of the agents that it has on the nodes of an allocation."""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from lastgood.core.heartbeat import Heartbeat
+from lastgood.core.signals import SIGKILL, SIGTERM
+from lastgood.core.units import duration
+from lastgood.launch import agent_talk
+from lastgood.launch.agent_step import SRUN, AgentStep, Start, start_agents
+from lastgood.launch.agent_talk import Answer, Begin
+from lastgood.launch.keeping import WRITE_LIMIT_S, Household, KeeperHold, Notes
+from lastgood.store.jobdir import JobDirectory
+
+READY_LIMIT_S = 30.0
+ANSWER_LIMIT_S = 3.0
+SILENT_S = 15.0
+"""An agent that says nothing for so long is not waited for, and its ranks are not judged by what it said last."""
+
+_STARTS = 4
+"""More deaths have a cause that another start does not mend."""
+
+_LEAVE_S = 15.0
+_TURN_S = 0.2
+
+
+class _Node(msgspec.Struct):
+    """What is known of the agent of a node."""
+
+    sees_job: bool = False
+    heard_at: float = 0.0
+    answered: int = 0
+    """The newest command that it has answered."""
+    counts: dict[int, int] = {}
+    beats: dict[int, tuple[Heartbeat, bool]] = {}
+
+
+class NodeAgents:
+    """Has the agents, starts them again if their step dies, and does without where they do not come.
+
+    To the supervisor this is the memory of the job (see keeping.Memory), and to the watch the source of heartbeats.
+    Nothing here waits without a limit, and nothing raises: agents that fail are a loss of comfort.
+    """
+
+    def __init__(
+        self,
+        job: JobDirectory,
+        nodes: Sequence[str],
+        environment: Mapping[str, str],
+        say: Callable[[str], None],
+        start: Start = start_agents,
+        words: Sequence[str] = SRUN,
+        fallback: KeeperHold | None = None,
+    ) -> None:
+        """`fallback`: the keeper of the launcher's node, for when there are no agents."""
+        self._job = job
+        self._names = list(nodes)
+        self._environment = environment
+        self._say = say
+        self._start_step = start
+        count = len(self._names)
+        self._words = [
+            *(*words, f"--nodes={count}", f"--ntasks={count}"),
+            *(sys.executable or "python3", "-P", "-m", "lastgood.launch.agent", os.fspath(job.path), job.id),
+        ]
+        self._fallback = fallback
+        self._step: AgentStep | None = None
+        self._nodes: dict[str, _Node] = {}
+        self._starts = 0
+        self._id = 0
+        self._begin: Begin | None = None
+        self._happened: list[agent_talk.Happened] = []
+        self._has_noted_missing = False
+        self.signalled: list[int] = []
+        """Signals that agents got from somebody else, until they are taken."""
+
+    # What the launcher wants to know -------------------------------------------------------------------------
+
+    @property
+    def are_there(self) -> bool:
+        """Some agent answers."""
+        return self._is_running and bool(self._nodes)
+
+    @property
+    def _is_running(self) -> bool:
+        return self._step is not None and not self._step.is_over
+
+    @property
+    def sees_job(self) -> dict[str, bool]:
+        """For each node whose agent answers: whether the job's directory is visible there."""
+        return {name: node.sees_job for name, node in self._nodes.items()}
+
+    @property
+    def was_terminated(self) -> bool:
+        """An agent got SIGTERM, as steps do when a job is preempted with a time of grace."""
+        return SIGTERM in self.signalled
+
+    def fileno(self) -> int:
+        """Becomes readable when an agent says something; -1 if there is none."""
+        return -1 if self._step is None or self._step.is_over else self._step.fileno()
+
+    # The life of the step ------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Before the command starts: have agents on all nodes, or go on without."""
+        self._hear(0.0)
+        if not self._is_running:
+            self._start_again() if self._step is not None else self._start()
+        self._await_ready()
+        if not self.are_there and self._fallback is not None:
+            self._fallback.start()
+
+    def _start(self) -> AgentStep | None:
+        self._step, self._nodes = None, {}
+        if self._starts >= _STARTS:
+            return None
+        self._starts += 1
+        try:
+            self._step = AgentStep(self._start_step, self._words, self._environment)
+        except OSError as error:
+            self._starts = _STARTS
+            self._say(f"note: no agents on the nodes ({self._words[0]}: {error.strerror})")
+        return self._step
+
+    def _start_again(self) -> AgentStep | None:
+        """The step has ended, and nobody asked it to."""
+        why = self._last_words()
+        what = "starting others" if self._starts < _STARTS else "going on without"
+        self._say(f"the agents on the nodes have ended{why and f' ({why})'}; {what}")
+        return self._start()
+
+    def _await_ready(self) -> None:
+        end = time.monotonic() + READY_LIMIT_S
+        while self._is_running and self._missing() and time.monotonic() < end and not self._has_noted_missing:
+            self._hear(_TURN_S)
+        if not (missing := self._missing()) or self._has_noted_missing:
+            return
+        self._has_noted_missing = True
+        why = self._last_words()
+        where = ", ".join(missing[:10])
+        self._say(
+            f"note: no agent answers on {where}{why and f' ({why})'}: there, snapshots do not survive the end of the step, "
+            "and nobody sees a rank that stands still"
+        )
+        if not self._nodes:
+            self._end_step()
+            self._starts = _STARTS
+
+    def _missing(self) -> list[str]:
+        return [name for name in self._names if name not in self._nodes] if self._starts else []
+
+    def _last_words(self) -> str:
+        return "" if self._step is None else self._step.last_words
+
+    def _end_step(self) -> None:
+        if self._step is not None:
+            self._step.end()
+            self._step = None
+
+    def look(self, household: Household, notes: Notes) -> None:
+        """Hear what there is, and start the agents again if they have died."""
+        self._hear(0.0)
+        for event in self._happened:
+            notes.write(event.event, node=event.node, **event.data)
+        self._happened.clear()
+        if self._step is not None and self._step.is_over:
+            notes.write("agents_lost", error=self._last_words())
+            if (step := self._start_again()) is not None:
+                household.note_stranger(step.pid)
+        if self._step is None and self._fallback is not None:
+            self._fallback.look(household, notes)
+
+    # The attempt ---------------------------------------------------------------------------------------------
+
+    def begin(self, launch: str, attempt: int, heartbeats: Path, grace_s: float) -> None:
+        """An attempt begins: its ranks keep their heartbeats in that directory, which is made on every node."""
+        for node in self._nodes.values():
+            node.beats = {}
+        self.signalled.clear()
+        self._begin = Begin(self._next_id(), launch, attempt, os.fspath(heartbeats), grace_s)
+        self._send(self._begin)
+        self._await_answers(self._begin.id, READY_LIMIT_S)
+
+    def finish(self) -> int:
+        """The attempt is over: nothing of it lives on, on any node; how many processes had to be ended."""
+        count = self.kill()
+        self._begin = None
+        self._send(agent_talk.Over())
+        return count
+
+    def signal(self, number: int) -> int:
+        """Pass a signal on to the processes of the attempt on all nodes; how many got one."""
+        return self._order(agent_talk.Deliver(self._next_id(), number))
+
+    def kill(self) -> int:
+        return self.signal(SIGKILL)
+
+    # Heartbeats ----------------------------------------------------------------------------------------------
+
+    def read(self) -> dict[int, Heartbeat]:
+        """The newest heartbeat of every rank, by this process's clock."""
+        self._hear(0.0)
+        return {rank: beat for node in self._nodes.values() for rank, (beat, _) in node.beats.items()}
+
+    def has_ranks(self) -> bool:
+        return bool(self.read())
+
+    def listens(self, rank: int) -> bool:
+        """True if a rank lives and writes its stacks when asked; of one whose agent is silent that is not known."""
+        now = time.monotonic()
+        for node in self._nodes.values():
+            if rank in node.beats and now - node.heard_at < SILENT_S:
+                return node.beats[rank][1]
+        return False
+
+    def ask_for_stacks(self) -> list[int]:
+        """Make every rank that listens write its Python stacks; the ranks asked."""
+        asked = sorted(rank for rank in self.read() if self.listens(rank))
+        self._order(agent_talk.Stacks(self._next_id()))
+        return asked
+
+    # Memory --------------------------------------------------------------------------------------------------
+
+    def await_written(self, may_wait: Callable[[], bool]) -> None:
+        if not self._starts:
+            # An earlier launcher in this allocation may have left something.
+            self.start()
+        self._drain(may_wait, "a snapshot is still being written", is_last=False)
+        if not self.are_there and self._fallback is not None:
+            self._fallback.await_written(may_wait)
+
+    def await_promoted(self, may_wait: Callable[[], bool]) -> None:
+        self._drain(may_wait, "a checkpoint is still being promoted", is_last=True)
+        if not self.are_there and self._fallback is not None:
+            self._fallback.await_promoted(may_wait)
+
+    def _drain(self, may_wait: Callable[[], bool], what: str, *, is_last: bool) -> None:
+        number = self._next_id()
+        self._send(agent_talk.Drain(number, is_last))
+        end = time.monotonic() + WRITE_LIMIT_S
+        while waited := self._unanswered(number):
+            if not may_wait() or time.monotonic() > end:
+                self._say(f"{what} on {', '.join(waited)}; going on without it")
+                return
+            self._hear(_TURN_S)
+
+    def close(self) -> None:
+        """An orderly end: the agents let go of their keepers, and end."""
+        self._send(agent_talk.Bye())
+        end = time.monotonic() + _LEAVE_S
+        while self._is_running and time.monotonic() < end:
+            self._hear(_TURN_S)
+        if self._is_running:
+            self._say(f"the agents on the nodes do not end within {duration(_LEAVE_S)}; ending their step")
+            self._end_step()
+        if self._fallback is not None:
+            self._fallback.close()
+
+    # Talking -------------------------------------------------------------------------------------------------
+
+    def _next_id(self) -> int:
+        self._id += 1
+        return self._id
+
+    def _order(self, command: "agent_talk.Deliver | agent_talk.Stacks") -> int:
+        self._send(command)
+        self._await_answers(command.id, ANSWER_LIMIT_S)
+        return sum(node.counts.pop(command.id, 0) for node in self._nodes.values())
+
+    def _await_answers(self, number: int, limit_s: float) -> None:
+        end = time.monotonic() + limit_s
+        while self._unanswered(number) and time.monotonic() < end:
+            self._hear(_TURN_S)
+
+    def _unanswered(self, number: int) -> list[str]:
+        """The nodes whose agent has yet to answer that command, and says something at all."""
+        if not self._is_running:
+            return []
+        now = time.monotonic()
+        return [
+            name
+            for name, node in sorted(self._nodes.items())
+            if node.answered < number and now - node.heard_at < SILENT_S
+        ]
+
+    def _send(self, command: agent_talk.Command) -> None:
+        if self._step is not None:
+            self._step.send(command)
+
+    def _hear(self, limit_s: float) -> None:
+        """Take what the agents say; wait that long for the first of it."""
+        if self._step is not None:
+            for answer in self._step.hear(limit_s):
+                self._note(answer)
+
+    def _note(self, answer: Answer) -> None:
+        now = time.monotonic()
+        if isinstance(answer, agent_talk.Ready):
+            self._nodes[answer.node] = _Node(answer.sees_job, now)
+            if self._begin is not None:
+                # It has come late, or again.
+                self._send(self._begin)
+            return
+        if (node := self._nodes.get(answer.node)) is None:
+            return
+        node.heard_at = now
+        if isinstance(answer, agent_talk.Beats):
+            if self._begin is not None and answer.attempt == self._begin.attempt:
+                node.beats |= {b.rank: (agent_talk.as_heartbeat(b, now), b.listens) for b in answer.beats}
+        elif isinstance(answer, agent_talk.Done):
+            node.answered = max(node.answered, answer.id)
+            node.counts = {answer.id: answer.count}
+        elif isinstance(answer, agent_talk.Told):
+            self._say(f"{answer.node}: {answer.text}" if answer.node else answer.text)
+        elif isinstance(answer, agent_talk.Happened):
+            self._happened.append(answer)
+        else:
+            self.signalled.append(answer.number)
