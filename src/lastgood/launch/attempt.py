@@ -20,7 +20,7 @@ from lastgood.core.stopping import LEFTOVER_GRACE_S, SAVE_SIGNAL, TIME_LIMIT, St
 from lastgood.core.units import duration
 from lastgood.keeper.node import this_node
 from lastgood.launch.agents import NodeAgents
-from lastgood.launch.evidence import exceptions, oom_kills, ran_library
+from lastgood.launch.evidence import exceptions, has_stopped, oom_kills, ran_library
 from lastgood.launch.heartbeats import heartbeat_directory
 from lastgood.launch.history import events_since
 from lastgood.launch.inbox import SignalInbox
@@ -300,6 +300,9 @@ class Running:
             status = EXIT_SAVED_RUN_AGAIN
         progress = self._watch.progress()
         events, is_finished = self._what_the_program_wrote()
+        if isinstance(self._command, StepCommand) and has_stopped(events):
+            # Of ranks that end one after the other srun ends the later ones, and reports how.
+            status = EXIT_SAVED_RUN_AGAIN
         stop_cause = self._stop.cause if self._stop else ""
         if not stop_cause and any(e.kind == "stopping" and e.data.get("cause") == TIME_LIMIT for e in events):
             stop_cause = TIME_LIMIT

@@ -69,6 +69,12 @@ def ran_library(events: list[Event], *, has_ranks: bool) -> bool:
     return has_ranks or any(event.kind in ("started", "refused", "exception") for event in events)
 
 
+def has_stopped(events: list[Event]) -> bool:
+    """True if the program, when it ended, said that it stops after a step, because it was asked to."""
+    last = [event for event in events if event.kind in ("started", "stopping", "exception")][-1:]
+    return any(event.kind == "stopping" and "saved_step" in event.data for event in last)
+
+
 def exceptions(events: list[Event]) -> tuple[str, ...]:
     """What the program itself reported as raised since it last started, as "Type: text", oldest first."""
     found: list[str] = []
