@@ -5,6 +5,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from lastgood.core.array import job_of_task
 from lastgood.core.errors import UsageError
 from lastgood.core.hang import HangPolicy
 from lastgood.core.layout import Env
@@ -78,6 +81,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="keep a process that has imported what the program imports, so that a restart takes a moment; "
         "for `python SCRIPT`, `python -m MODULE` and `torchrun --standalone`, with programs that use lastgood",
     )
+    add(
+        "--chained",
+        action="store_true",
+        help="the tasks of this Slurm array are the segments of one job (--array=1-N%%1); without it each is a job of "
+        "its own, told by %%a in --job",
+    )
     add("--quiet", action="store_true", help="say only what went wrong")
     add("words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the command and its arguments")
 
@@ -85,7 +94,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     from lastgood.cli.wiring import run_job
 
-    return run_job(request_of(arguments))
+    request = request_of(arguments)
+    job = job_of_task(os.fspath(request.job), os.environ, is_chained=request.is_chained)
+    return run_job(msgspec.structs.replace(request, job=Path(job)))
 
 
 def request_of(arguments: argparse.Namespace) -> "RunRequest":
@@ -111,6 +122,7 @@ def request_of(arguments: argparse.Namespace) -> "RunRequest":
         wrapping=parse_wrapping(arguments.checkpoints, arguments.resume_arg),
         is_quiet=arguments.quiet,
         is_standby_wanted=arguments.standby,
+        is_chained=arguments.chained,
     )
 
 

@@ -38,6 +38,8 @@ class RunRequest(msgspec.Struct, frozen=True):
     """For a command with checkpoints of its own."""
     is_quiet: bool = False
     is_standby_wanted: bool = False
+    is_chained: bool = False
+    """The tasks of the array that this runs in are the segments of one job."""
 
 
 def run_job(request: RunRequest) -> int:
@@ -58,7 +60,7 @@ def run_job(request: RunRequest) -> int:
                     # Not before the lock is ours: a job that somebody runs keeps its record.
                     records.forget(job.path)
                 become_subreaper()
-                scheduler = LocalScheduler(environment, time_limit_s=request.time_limit_s, started=started)
+                scheduler = _scheduler(request, environment, console, started)
                 application = _application(request, job, records, scheduler)
                 if text := warning(request.command, request.settings.grace_s):
                     console.say(text)
@@ -71,6 +73,26 @@ def run_job(request: RunRequest) -> int:
                 return supervisor.run(request.command, {**environment, **advice(request.command, environment)})
         finally:
             console.close()
+
+
+def _scheduler(request: RunRequest, environment: Mapping[str, str], console: Console, started: float) -> LocalScheduler:
+    if not environment.get("SLURM_JOB_ID"):
+        return LocalScheduler(environment, time_limit_s=request.time_limit_s, started=started)
+    from lastgood.schedulers.slurm import SlurmScheduler
+    from lastgood.schedulers.slurm_commands import SlurmCommands
+    from lastgood.schedulers.slurm_segments import Segments
+
+    commands = SlurmCommands(environment)
+    segments = Segments(commands, environment, is_chained=request.is_chained)
+    return SlurmScheduler(
+        environment,
+        commands,
+        segments,
+        console.say,
+        time_limit_s=request.time_limit_s,
+        started=started,
+        is_chained=request.is_chained,
+    )
 
 
 def _keeper(

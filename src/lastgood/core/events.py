@@ -13,6 +13,8 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
                   is_from_memory                                         by the job's program
       refused     reason                                                 the start: a checkpoint was expected
       launched    command, pid, birth, heartbeats, host, is_standby       by the launcher
+      allocation  scheduler, cluster, job_id, array_job_id, array_task_id, restart_count, nodes, gpus, partition,
+                  chain (the same for all segments of a submission), mechanism        by the launcher
       standby     is_ready, modules, uss_bytes, pss_bytes, took_s, reason by the launcher
       committed   step, name, bytes, write_s; stage, host if it is staged  a checkpoint exists
       promoted    step, name, bytes, took_s                              from a stage to the job's own directory

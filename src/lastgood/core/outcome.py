@@ -11,6 +11,7 @@ from enum import StrEnum
 import msgspec
 
 from lastgood.core import errors
+from lastgood.core.handback import Interruption
 from lastgood.core.signals import SIGINT, signal_name
 from lastgood.core.stopping import TIME_LIMIT
 
@@ -40,6 +41,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int | None = None
     signal: int | None = None
     """Number of the signal that ended the command; exactly one of exit_code and signal is given."""
+    interruption: str = ""
+    """Why the scheduler ends the allocation, one of core.handback's; empty if it does not."""
     stop_cause: str = ""
     """Why the launcher asked the command to stop: "SIGTERM", "SIGINT", "time limit" ... or empty."""
     was_forced: bool = False
@@ -88,6 +91,12 @@ _EXCEPTION = re.compile(
     r"^(?:\[[^\]]*\]:\s*)?([A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning|Iteration)(?::.*)?)$",
     re.MULTILINE,
 )
+_BY_CAUSE = {
+    "SIGINT": Outcome.CANCELLED,
+    TIME_LIMIT: Outcome.TIME_LIMIT,
+    Interruption.CANCELLED.value: Outcome.CANCELLED,
+}
+"""What an attempt has ended by where somebody asked it to stop; anything else is a preemption."""
 _CRASH_SIGNALS = {4, 6, 7, 8, 9, 11, 15}
 """SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGKILL, SIGSEGV, SIGTERM: what ends a process below a shell."""
 
@@ -104,7 +113,7 @@ def classify(e: Evidence) -> Ending:
     e = _seen_through_torchrun(e)
     if e.hang:
         return Ending(Outcome.HANG, e.hang)
-    if e.stop_cause:
+    if e.interruption or e.stop_cause:
         return _stopped(e)
     if e.exit_code == 0:
         return _exited_0(e)
@@ -143,18 +152,16 @@ def _seen_through_torchrun(e: Evidence) -> Evidence:
 
 
 def _stopped(e: Evidence) -> Ending:
-    cancelled = e.stop_cause == "SIGINT"
-    outcome = (
-        Outcome.CANCELLED if cancelled else Outcome.TIME_LIMIT if e.stop_cause == TIME_LIMIT else Outcome.PREEMPTED
-    )
+    cause = e.interruption or e.stop_cause
+    outcome = _BY_CAUSE.get(cause, Outcome.PREEMPTED)
     if e.is_finished and e.exit_code == 0:
-        return Ending(Outcome.FINISHED, f"all steps are done (a stop was asked for: {e.stop_cause})")
+        return Ending(Outcome.FINISHED, f"all steps are done (a stop was asked for: {cause})")
     if e.was_forced:
-        return Ending(outcome, f"{e.stop_cause}; it did not stop within the grace time and was killed")
+        return Ending(outcome, f"{cause}; it did not stop within the grace time and was killed")
     if e.exit_code == errors.EXIT_SAVED_RUN_AGAIN:
-        return Ending(outcome, f"{e.stop_cause}; saved and stopped")
+        return Ending(outcome, f"{cause}; saved and stopped")
     how = f"exit code {e.exit_code}" if e.signal is None else signal_name(e.signal)
-    return Ending(outcome, f"{e.stop_cause}; ended with {how}")
+    return Ending(outcome, f"{cause}; ended with {how}")
 
 
 def _exited_0(e: Evidence) -> Ending:

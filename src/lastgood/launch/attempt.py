@@ -60,6 +60,8 @@ class Limits(msgspec.Struct, frozen=True):
     """None if there is no limit, or none is known."""
     hang: HangPolicy | None = HangPolicy()
     """None switches hang detection off."""
+    window_s: float | None = None
+    """How long the scheduler gives after a signal of its own; None: as long as it takes."""
 
 
 class Running:
@@ -204,7 +206,10 @@ class Running:
             self._say(f"SIGUSR2: save and carry on; passed to {count} process(es)")
             return
         was_asked = self._stop is not None
-        self._stop = stop_on_signal(self._stop, number, time.monotonic(), self._limits.grace_s)
+        grace_s = self._limits.grace_s
+        if number == SIGTERM and self._limits.window_s is not None:
+            grace_s = min(grace_s, self._limits.window_s)
+        self._stop = stop_on_signal(self._stop, number, time.monotonic(), grace_s)
         self._kill_at = self._stop.kill_at
         if self._stop.is_hurried:
             self._say("Ctrl-C again: no more grace, killing it", is_important=True)

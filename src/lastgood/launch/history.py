@@ -9,6 +9,8 @@ from lastgood.launch.evidence import exceptions
 from lastgood.store.attempts import attempt_numbers, read_attempt, read_events
 from lastgood.store.jobdir import JobDirectory
 
+_RECENT = 10
+
 
 def read_records(job: JobDirectory) -> list[Record]:
     """Every attempt, oldest first. One whose claim is damaged counts, with what its journal says.
@@ -33,6 +35,12 @@ def events_since(job: JobDirectory, number: int) -> list[Event]:
     """Everything that attempt `number` and the restarts inside it wrote down, in order of time."""
     records = [record for record in read_records(job) if record.number >= number]
     return sorted((event for record in records for event in record.events), key=lambda event: event.at)
+
+
+def recent_write_s(records: list[Record]) -> float | None:
+    """The longest of the newest writes that the journals tell of; None if there is none."""
+    writes = [e.data.get("write_s") for r in records for e in r.events if e.kind == "committed"]
+    return max((float(w) for w in writes[-_RECENT:] if isinstance(w, int | float)), default=None)
 
 
 def past_of(records: list[Record]) -> list[Past]:

@@ -9,7 +9,10 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from lastgood.core.accounting import Record
+from lastgood.core.chain import ChainEnd, allocation_of, chain_end, is_before_in_chain
 from lastgood.core.errors import EXIT_INTERRUPTED, EXIT_NO_PROGRESS, EXIT_SAVED_RUN_AGAIN, LastgoodError
+from lastgood.core.handback import Interruption
 from lastgood.core.hang import HangPolicy
 from lastgood.core.layout import Env
 from lastgood.core.outcome import Outcome, classify
@@ -20,11 +23,11 @@ from lastgood.core.stopping import STOP_SIGNALS
 from lastgood.core.units import duration
 from lastgood.launch.agents import NodeAgents
 from lastgood.launch.attempt import Limits, Running
-from lastgood.launch.history import past_of, read_records
+from lastgood.launch.history import past_of, read_records, recent_write_s
 from lastgood.launch.inbox import SignalInbox
 from lastgood.launch.keeping import Memory
 from lastgood.launch.output import Console
-from lastgood.launch.ports import Application, LastGood, Scheduler
+from lastgood.launch.ports import Application, LastGood, Left, Scheduler
 from lastgood.launch.standby import Standby
 from lastgood.launch.time_limit import TimeLimit
 from lastgood.store.attempts import Journal, claim_attempt
@@ -88,11 +91,19 @@ class Supervisor:
         if not is_fresh:
             self._past = past_of(records)
             self._tell_of_lost_launcher()
+        for line in self._scheduler.introduction(recent_write_s(records)):
+            self._say(line)
+        if not is_fresh and (over := self._chain_end(records)) is not None:
+            return self._end(f"nothing is left to do for this segment: {over.reason}", over.exit_code)
         limits = self._limits()
         if (code := self._pause(0.0, limits)) is not None:
-            return code
+            return self._leave_unbegun(code)
         try:
             return self._run_attempts(command, environment, limits, is_fresh=is_fresh)
+        except LastgoodError as error:
+            # It would be met by the next start, too.
+            self._scheduler.end(error.exit_code)
+            raise
         finally:
             if self._standby is not None:
                 self._standby.close()
@@ -112,7 +123,7 @@ class Supervisor:
             left = restarts_left(self._past, self._settings.policy)
             self._say(f"restarting {when} ({left} restart(s) left after this one): {decision.reason}")
             if (code := self._pause(decision.delay_s, limits)) is not None:
-                return code
+                return self._leave_unbegun(code)
 
     def _tell_of_lost_launcher(self) -> None:
         if self._past and self._past[-1].ending.outcome is Outcome.LAUNCHER_LOST:
@@ -121,7 +132,18 @@ class Supervisor:
     def _limits(self) -> Limits:
         deadline = self._scheduler.deadline()
         time_limit = None if deadline is None else TimeLimit(deadline, self._settings.grace_s)
-        return Limits(self._settings.grace_s, time_limit, self._settings.hang)
+        return Limits(self._settings.grace_s, time_limit, self._settings.hang, self._scheduler.window_s())
+
+    def _chain_end(self, records: list[Record]) -> ChainEnd | None:
+        """Whether the work that this allocation was to go on with was ended on purpose."""
+        here = self._scheduler.allocation()
+        if over := chain_end(records, here):
+            return over
+        if records and is_before_in_chain(records[-1], here) and records[-1].last("ended") is None:
+            before = str(allocation_of(records[-1]).get("job_id", ""))
+            if self._scheduler.was_cancelled(before):
+                return ChainEnd(f"the accounting says that job {before} was cancelled", EXIT_INTERRUPTED)
+        return None
 
     def _await_keeper(self, limits: Limits) -> None:
         """What a dead attempt has left in memory becomes a checkpoint before anything is decided or claimed."""
@@ -159,6 +181,9 @@ class Supervisor:
         *,
         is_fresh: bool,
     ) -> Decision:
+        if allocation := self._scheduler.allocation():
+            journal.write("allocation", **allocation)
+        self._scheduler.before_attempt()
         prepared = self._application.prepare(number, is_fresh=is_fresh, journal=journal)
         before = self._last_good()
         arguments = [*command, *prepared.arguments]
@@ -185,9 +210,12 @@ class Supervisor:
         if self._keeper is not None:
             self._keeper.start()
         evidence = running.run(arguments, given, self._lock)
+        if evidence.exit_code != 0 or not evidence.is_finished:
+            evidence = msgspec.structs.replace(evidence, interruption=self._scheduler.interruption())
         self._await_keeper(limits)
         self._application.note_progress(journal)
         ending = classify(evidence)
+        stop_cause = evidence.interruption or evidence.stop_cause
         after = self._last_good()
         made_progress = self._made_progress(number, before, after)
         journal.write(
@@ -198,9 +226,9 @@ class Supervisor:
             step=evidence.step,
             last_good_step=after.step if after else None,
             made_progress=made_progress,
-            stop_cause=evidence.stop_cause,
+            stop_cause=stop_cause,
         )
-        self._past.append(Past(ending, made_progress, evidence.step, bool(evidence.stop_cause)))
+        self._past.append(Past(ending, made_progress, evidence.step, bool(stop_cause)))
         self._tell_end(number, time.monotonic() - began, after)
         decision = self._decide()
         journal.write(
@@ -264,11 +292,32 @@ class Supervisor:
             self._say(f"attempt {attempt} ended after {duration(took_s)}: {how}{place}")
 
     def _leave(self, decision: Decision) -> int:
-        if decision.action is not Action.DONE:
-            is_bad = decision.action is Action.GIVE_UP
-            what = "not started again" if is_bad else "stopped, to be run again"
-            self._say(f"{what}: {decision.reason} (exit code {decision.exit_code})", is_important=is_bad)
-        return decision.exit_code
+        if decision.action is Action.GIVE_UP:
+            return self._end(f"not started again: {decision.reason}", decision.exit_code)
+        if decision.exit_code != EXIT_SAVED_RUN_AGAIN:
+            return self._end(
+                "" if decision.action is Action.DONE else f"stopped: {decision.reason}", decision.exit_code
+            )
+        is_by_clock = self._past[-1].ending.outcome is Outcome.TIME_LIMIT
+        left = self._scheduler.hand_back(is_by_clock=is_by_clock)
+        self._say(_joined("stopped, to be run again", decision.reason, left))
+        return left.exit_code
+
+    def _end(self, what: str, exit_code: int) -> int:
+        """Leave so that nothing starts the job again."""
+        left = self._scheduler.end(exit_code)
+        if what or left.message:
+            is_bad = exit_code not in (0, EXIT_INTERRUPTED)
+            self._say(_joined(what, "", left), is_important=is_bad)
+        return left.exit_code
+
+    def _leave_unbegun(self, exit_code: int) -> int:
+        """Leave while no attempt runs; `exit_code` as `_pause` has it."""
+        if exit_code != EXIT_SAVED_RUN_AGAIN or self._scheduler.interruption() == Interruption.CANCELLED.value:
+            return self._end("", exit_code)
+        left = self._scheduler.hand_back(is_by_clock=True)
+        self._say(_joined("to be run again", "", left))
+        return left.exit_code
 
     def _pause(self, delay_s: float, limits: Limits) -> int | None:
         """Wait before the next attempt; an exit code if somebody asks to stop meanwhile, or the time is up."""
@@ -288,3 +337,8 @@ class Supervisor:
 
     def _say(self, text: str, *, is_important: bool = False) -> None:
         self._console.say(text, is_important=is_important)
+
+
+def _joined(what: str, reason: str, left: Left) -> str:
+    words = "; ".join(part for part in (": ".join(filter(None, (what, reason))), left.message) if part)
+    return f"{words} (exit code {left.exit_code})"

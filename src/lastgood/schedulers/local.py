@@ -2,8 +2,11 @@
 from its own option or from the environment."""
 
 from collections.abc import Mapping
+from typing import Any
 
+from lastgood.core.errors import EXIT_SAVED_RUN_AGAIN
 from lastgood.core.layout import Env
+from lastgood.launch.ports import Left
 
 _RESTART_COUNTS = ("SLURM_RESTART_COUNT",)
 
@@ -25,6 +28,30 @@ class LocalScheduler:
     def restart_counts(self) -> dict[str, int]:
         found = {name: self._number(name) for name in _RESTART_COUNTS}
         return {name: int(count) for name, count in found.items() if count is not None and count > 0}
+
+    def window_s(self) -> float | None:
+        return None
+
+    def allocation(self) -> dict[str, Any]:
+        return {}
+
+    def introduction(self, write_s: float | None) -> list[str]:
+        return []
+
+    def before_attempt(self) -> None:
+        """Nothing above would start the job again."""
+
+    def interruption(self) -> str:
+        return ""
+
+    def hand_back(self, *, is_by_clock: bool) -> Left:
+        return Left(EXIT_SAVED_RUN_AGAIN)
+
+    def end(self, exit_code: int) -> Left:
+        return Left(exit_code)
+
+    def was_cancelled(self, job_id: str) -> bool:
+        return False
 
     def _number(self, name: str) -> float | None:
         try:

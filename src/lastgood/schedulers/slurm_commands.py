@@ -203,6 +203,10 @@ class SlurmCommands:
         # Without -v it is silent about a job that does not exist, too.
         self._do(["scancel", "-v", job_id], f"cancel job {job_id}", limit_s, done=done)
 
+    def queue(self, pattern: str, *, state: str, limit_s: float = QUESTION_S) -> str:
+        """A line for each of this user's jobs in a state, as `squeue -o` makes it."""
+        return self._ask(["squeue", "--me", "-h", "-t", state, "-o", pattern], "look into the queue", limit_s)
+
     def write_batch_script(self, job_id: str, *, limit_s: float = QUESTION_S) -> str:
         """The script of a batch job, as Slurm keeps it."""
         words = ["scontrol", "write", "batch_script", job_id, "-"]
@@ -234,7 +238,11 @@ class SlurmCommands:
         if answer.code != 0:
             if _is_away(answer) or _is_unclear(answer):
                 raise _Away(answer.words)
-            raise SchedulerError(f"squeue: {answer.words}", safe="nothing was submitted")
+            raise SchedulerError(
+                f"cannot submit the job: squeue said: {answer.words}",
+                safe="nothing was submitted",
+                remedy="`sinfo` shows whether Slurm can be used here; its configuration is named by SLURM_CONF",
+            )
         return frozenset(word for word in answer.out.split() if word.isdigit())
 
     def _ask(self, words: Sequence[str], what: str, limit_s: float) -> str:

@@ -1,0 +1,47 @@
+"""Whether the next segment of a chain has anything to do: a chain ends with the attempt that was cancelled or gave up. Pure.
+
+The tasks of an array with one slot, and jobs that wait behind each other, start whatever became of the one before.
+"""
+
+from typing import Any
+
+import msgspec
+
+from lastgood.core.accounting import Record
+from lastgood.core.outcome import Outcome
+from lastgood.core.restart import Action
+
+
+class ChainEnd(msgspec.Struct, frozen=True):
+    """Why a chain does not go on, and the exit code for a segment that finds so."""
+
+    reason: str
+    exit_code: int
+
+
+def allocation_of(record: Record) -> dict[str, Any]:
+    """What the launcher wrote down about the allocation of an attempt; empty if nothing."""
+    event = record.last("allocation")
+    return event.data if event else {}
+
+
+def is_before_in_chain(record: Record, here: dict[str, Any]) -> bool:
+    """True if that attempt ran in an earlier segment of the chain that `here`, this allocation, belongs to."""
+    there = allocation_of(record)
+    return bool(there) and there.get("chain") == here.get("chain") and there.get("job_id") != here.get("job_id")
+
+
+def chain_end(records: list[Record], here: dict[str, Any]) -> ChainEnd | None:
+    """None if the chain goes on. A job that is submitted anew is another chain, and is not bound by this."""
+    if not records or not is_before_in_chain(records[-1], here):
+        return None
+    ended, decided = records[-1].last("ended"), records[-1].last("decided")
+    number = records[-1].number
+    code = decided.data.get("exit_code") if decided else None
+    if ended is not None and ended.data.get("outcome") == Outcome.CANCELLED.value:
+        return ChainEnd(f"attempt {number} was cancelled", code if isinstance(code, int) and code else 1)
+    if decided is not None and decided.data.get("action") == Action.GIVE_UP.value:
+        return ChainEnd(
+            f"attempt {number} gave up: {decided.data.get('reason')}", code if isinstance(code, int) and code else 1
+        )
+    return None

@@ -1,0 +1,219 @@
+"""The launcher inside a Slurm allocation: what this cluster does with the job, why it ends it, and getting it started
+again by exactly one means (see core.handback)."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lastgood.core import handback
+from lastgood.core.errors import EXIT_SAVED_RUN_AGAIN, LastgoodError, NoSuchJobError, SchedulerError
+from lastgood.core.handback import Interruption, JobState, Means, Owner, Rules
+from lastgood.core.layout import Env
+from lastgood.launch.ports import Left
+from lastgood.schedulers.local import LocalScheduler
+from lastgood.schedulers.slurm_commands import SlurmCommands
+from lastgood.schedulers.slurm_segments import Segments
+from lastgood.schedulers.slurm_text import (
+    expand_hosts,
+    parse_codes,
+    parse_seconds,
+    parse_time,
+    value_of,
+)
+
+_AT_START_S = 20.0
+_CAUSE_S = 3.0
+"""Within KillWait, the answer must leave time to write down how it ended."""
+_MARGIN_S = 1.5
+"""Of KillWait, for the launcher's own last words."""
+
+
+_GPUS = re.compile(r"(?:^|,)gres/gpu=(\d+)")
+
+
+class SlurmScheduler(LocalScheduler):
+    """The allocation that this process runs in. Asks slurmctld once at the start, and when something ends."""
+
+    name = "slurm"
+
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        commands: SlurmCommands,
+        segments: Segments,
+        say: Callable[[str], None],
+        *,
+        time_limit_s: float | None,
+        started: float,
+        is_chained: bool = False,
+    ) -> None:
+        super().__init__(environment, time_limit_s=time_limit_s, started=started)
+        self._commands = commands
+        self._segments = segments
+        self._say = say
+        self.job_id = environment["SLURM_JOB_ID"]
+        self._is_chained = is_chained
+        self._job: dict[str, str] = {}
+        self._rules: Rules | None = None
+        """None if slurmctld did not answer at the start."""
+        try:
+            self._job = commands.show_job(self.job_id, limit_s=_AT_START_S)
+            self._rules = self._read_rules()
+        except LastgoodError as error:
+            say(f"note: what this cluster does with the job is not known: {error.what}")
+
+    @property
+    def rules(self) -> Rules:
+        """Where nothing is known: what most clusters are set to."""
+        return self._rules or Rules(may_requeue=True, requeue_codes=frozenset({EXIT_SAVED_RUN_AGAIN}))
+
+    def _read_rules(self) -> Rules:
+        config = self._commands.config()
+        partition = self._commands.partition(value_of(self._job, "Partition"))
+        return Rules(
+            is_batch=self._job.get("BatchFlag") != "0",
+            may_requeue=self._job.get("Requeue") == "1",
+            requeue_codes=parse_codes(config.get("RequeueExit", "")),
+            hold_codes=parse_codes(config.get("RequeueExitHold", "")),
+            has_next_segment=self._segments.has_next(),
+            kill_wait_s=parse_seconds(config.get("KillWait", "")) or Rules().kill_wait_s,
+            grace_s=parse_seconds(partition.get("GraceTime", "")) or 0.0,
+            preempts_by=value_of(partition, "PreemptMode"),
+        )
+
+    def deadline(self) -> float | None:
+        ends = [parse_time(self._job.get("EndTime", "")), super().deadline()]
+        return min((end for end in ends if end is not None), default=None)
+
+    def window_s(self) -> float | None:
+        return max(self.rules.kill_wait_s - _MARGIN_S, self.rules.kill_wait_s / 2)
+
+    def allocation(self) -> dict[str, Any]:
+        get = self._environment.get
+        nodes = expand_hosts(get("SLURM_JOB_NODELIST", ""))
+        return {
+            "scheduler": self.name,
+            "cluster": get("SLURM_CLUSTER_NAME", ""),
+            "job_id": self.job_id,
+            "array_job_id": get("SLURM_ARRAY_JOB_ID", ""),
+            "array_task_id": get("SLURM_ARRAY_TASK_ID", ""),
+            "restart_count": int(self.restart_counts().get("SLURM_RESTART_COUNT", 0)),
+            "nodes": nodes,
+            "gpus": _gpus_in(value_of(self._job, "TRES")),
+            "chain": self.chain,
+            "partition": get("SLURM_JOB_PARTITION", ""),
+            "mechanism": handback.plan(self.rules).means.value,
+        }
+
+    @property
+    def chain(self) -> str:
+        if self._is_chained:
+            return self._environment.get("SLURM_ARRAY_JOB_ID", self.job_id)
+        return self._environment.get(Env.CHAIN, self.job_id)
+
+    def introduction(self, write_s: float | None) -> list[str]:
+        count = int(self.restart_counts().get("SLURM_RESTART_COUNT", 0))
+        begun = "started by Slurm for the first time" if not count else f"requeued by Slurm {count} time(s)"
+        lines = [f"Slurm job {self.job_id}, {begun}: {handback.introduction(self.rules)}"]
+        if self._rules is not None and (text := handback.window_warning(self._rules, write_s)):
+            lines.append(f"warning: {text}")
+        return lines
+
+    def before_attempt(self) -> None:
+        """Whatever ends the attempt, the job is started again: where nothing else would do that, a segment of our own
+        is submitted now."""
+        if handback.plan(self.rules).means is not Means.OWN_SEGMENT:
+            return
+        try:
+            if job_id := self._segments.ensure_own(self._job):
+                self._say(f"Slurm job {job_id} waits behind this one, to go on with the work")
+        except LastgoodError as error:
+            self._say(f"warning: no next segment could be submitted: {error.what}; nothing starts the job again")
+
+    def interruption(self) -> str:
+        """Why Slurm ends the allocation now; empty if it does not, or if that is not known."""
+        found = self._ask()
+        return "" if found is Interruption.UNKNOWN else found.value
+
+    def _ask(self, limit_s: float = _CAUSE_S) -> Interruption:
+        try:
+            job = self._commands.show_job(self.job_id, limit_s=limit_s)
+        except NoSuchJobError:
+            return Interruption.CANCELLED
+        except SchedulerError:
+            return Interruption.UNKNOWN
+        return handback.interruption_of(
+            JobState(
+                state=job.get("JobState", ""),
+                reason=value_of(job, "Reason"),
+                has_end=parse_time(job.get("EndTime", "")) is not None,
+                is_preempted=parse_time(job.get("PreemptTime", "")) is not None,
+            )
+        )
+
+    def hand_back(self, *, is_by_clock: bool) -> Left:
+        """Have the job started again. `is_by_clock`: it stopped because its own clock said that the time is up."""
+        found = self._ask()
+        chosen = handback.plan(self.rules)
+        if handback.owner(found) is Owner.NOBODY:
+            return self.end(EXIT_SAVED_RUN_AGAIN)
+        if handback.owner(found) is Owner.SLURM:
+            return Left(chosen.exit_code, "Slurm has put the job back into its queue")
+        if chosen.means is Means.PERSON:
+            return Left(chosen.exit_code, "to go on, run the same command again")
+        if chosen.means is Means.EXIT_CODE:
+            return Left(chosen.exit_code, f"Slurm requeues it for exit code {chosen.exit_code}")
+        if chosen.means is Means.NEXT_SEGMENT:
+            return Left(chosen.exit_code, "the next segment goes on")
+        if chosen.means is Means.OWN_SEGMENT:
+            return self._by_segment(chosen.exit_code)
+        if found is Interruption.UNKNOWN and not is_by_clock:
+            return Left(
+                chosen.exit_code,
+                "slurmctld does not answer, and it may have been cancelled, so it is not requeued; "
+                f"to go on: scontrol requeue {self.job_id}",
+            )
+        return self._by_requeue(chosen.exit_code)
+
+    def _by_requeue(self, code: int) -> Left:
+        try:
+            self._commands.requeue(self.job_id)
+        except LastgoodError as error:
+            self._say(f"scontrol requeue did not work: {error.what}")
+            return self._by_segment(code)
+        return Left(code, "Slurm has put the job back into its queue (scontrol requeue)")
+
+    def _by_segment(self, code: int) -> Left:
+        try:
+            job_id = self._segments.ensure_own(self._job)
+        except LastgoodError as error:
+            return Left(code, f"nothing starts it again: {error.what}; submit it again to go on")
+        return Left(code, f"Slurm job {job_id} goes on with the work")
+
+    def end(self, exit_code: int) -> Left:
+        """Nothing is to start the job again. What waits to do so is taken out of the queue."""
+        try:
+            cancelled = self._segments.cancel_next()
+        except LastgoodError as error:
+            self._say(f"warning: what is queued to go on with the job could not be cancelled: {error.what}")
+            cancelled = []
+        code = handback.unlisted(exit_code, self.rules)
+        words = [f"cancelled what waited to go on: {', '.join(cancelled)}"] if cancelled else []
+        if code != exit_code:
+            words.append(f"exit code {code} in place of {exit_code}, which RequeueExit lists")
+        return Left(code, "; ".join(words))
+
+    def was_cancelled(self, job_id: str) -> bool:
+        """True if the accounting says that a job was cancelled."""
+        rows, _ = self._commands.history([job_id])
+        return bool(rows) and rows[-1].get("State", "").startswith("CANCELLED")
+
+
+def _gpus_in(tres: str) -> int:
+    """GPUs in a list of trackable resources.
+
+    >>> _gpus_in("cpu=8,mem=4G,node=2,gres/gpu=4"), _gpus_in("cpu=8")
+    (4, 0)
+    """
+    match = _GPUS.search(tres)
+    return int(match[1]) if match else 0

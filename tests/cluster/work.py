@@ -1,0 +1,209 @@
+"""A job that computes, for the cluster: its program, its batch script, and whether its answer is the right one."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from .machine import wait_until
+from .slurm import SlurmCluster
+
+PROGRAM = '''
+"""Random walks. Each rank has its own; with torch they also add up their steps over gloo."""
+import hashlib, json, os, signal, sys, time
+import numpy as np
+import lastgood
+
+settings = json.loads(sys.argv[1])
+rank = int(os.environ.get("SLURM_PROCID", "0"))
+world = int(os.environ.get("SLURM_NTASKS", "1")) if settings["ranks"] > 1 else 1
+if world > 1:
+    import torch.distributed as dist
+    dist.init_process_group("gloo", init_method=f"file://{os.environ['MEETING']}-{os.environ['LASTGOOD_ATTEMPT']}-{os.environ['LASTGOOD_LAUNCH']}", rank=rank, world_size=world)
+    import torch
+x = np.zeros(settings["size"])
+run = lastgood.Run({"x": x}, every=settings["every"], config={"steps": settings["steps"]}, **settings["options"])
+if run.step == 0:
+    np.random.seed(1234 + rank)
+restarts = os.environ.get("SLURM_RESTART_COUNT", "0")
+for step in run.steps(settings["steps"]):
+    x += np.random.standard_normal(x.size)
+    if world > 1:
+        total = torch.tensor([float(x[0])], dtype=torch.float64)
+        dist.all_reduce(total)
+        x[1] = float(total[0])
+    print(f"step {step} of rank {rank} in attempt {os.environ.get('LASTGOOD_ATTEMPT', '?')}", flush=True)
+    for fault in settings["faults"]:
+        if fault["step"] == step and fault["rank"] == rank and str(fault["restart"]) in (restarts, "any") and str(fault["attempt"]) in (os.environ["LASTGOOD_ATTEMPT"], "any"):
+            if fault["how"] == "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+            if fault["how"] == "bus":
+                os.kill(os.getpid(), signal.SIGBUS)
+            if fault["how"] == "hang":
+                time.sleep(1000)
+            if fault["how"] == "raise":
+                raise KeyError("a mistake in the program")
+            if fault["how"] == "again":
+                sys.exit(75)
+    time.sleep(settings["pause_s"])
+digest = hashlib.sha256(x.tobytes()).hexdigest()
+(lambda path: (open(path + ".new", "w").write(digest), os.replace(path + ".new", path)))(os.path.join(settings["results"], f"rank-{rank}"))
+print(f"finished rank {rank}", flush=True)
+if world > 1:
+    dist.destroy_process_group()
+'''
+
+
+class Work:
+    """One job on the cluster. Everything of it lies in `directory`, which all nodes see."""
+
+    def __init__(
+        self,
+        cluster: SlurmCluster,
+        directory: Path,
+        *,
+        steps: int = 200,
+        pause_s: float = 0.05,
+        every: int = 10,
+        ranks: int = 1,
+        size: int = 1000,
+        faults: list[dict[str, Any]] | None = None,
+        **options: Any,
+    ) -> None:
+        """`faults`: what a rank does to itself, such as `fault(30, "kill", rank=1)`. `options` are those of `Run`."""
+        self.cluster = cluster
+        self.directory = directory
+        self.job = directory / "job"
+        self.output = directory / "output.txt"
+        self.results = directory / "results"
+        self.results.mkdir(parents=True, exist_ok=True)
+        self.ranks = ranks
+        self.settings = {
+            "steps": steps,
+            "pause_s": pause_s,
+            "every": every,
+            "ranks": ranks,
+            "size": size,
+            "faults": faults or [],
+            "options": options,
+            "results": os.fspath(self.results),
+        }
+        self.program = directory / "program.py"
+        self.program.write_text(PROGRAM)
+
+    def python(self) -> list[str]:
+        return [sys.executable, os.fspath(self.program), json.dumps(self.settings)]
+
+    def command(self, *srun: str) -> list[str]:
+        """The program under srun, a rank on each of as many nodes."""
+        return ["srun", *(srun or (f"--nodes={self.ranks}", f"--ntasks={self.ranks}")), *self.python()]
+
+    def script(self, *run_options: str, command: list[str] | None = None, last: str = "") -> str:
+        """A batch script by hand: its last line is `lastgood run`, or `last` for a job without it."""
+        words = [sys.executable, "-m", "lastgood", "run", "--job", os.fspath(self.job), *run_options]
+        line = last or f"exec {shlex.join([*words, '--', *(command or self.command())])}"
+        exports = {
+            "LASTGOOD_STATE_DIR": os.fspath(self.directory / "state"),
+            "MEETING": os.fspath(self.directory / "meeting"),
+            "OMP_NUM_THREADS": "1",
+        }
+        lines = ["#!/bin/bash", *(f"export {name}={shlex.quote(value)}" for name, value in exports.items()), line]
+        return "\n".join(lines) + "\n"
+
+    def submit(self, *sbatch: str, script: str | None = None) -> int:
+        options = [
+            f"--nodes={self.ranks}",
+            f"--ntasks={self.ranks}",
+            "--ntasks-per-node=1",
+            "--open-mode=append",
+            f"--output={self.output}",
+            *sbatch,
+        ]
+        return self.cluster.submit(script or self.script(), *options, directory=self.directory)
+
+    def expected(self) -> list[str]:
+        """The answers of an uninterrupted run, computed here, without Slurm."""
+        place = self.directory / "expected"
+        place.mkdir(exist_ok=True)
+        settings = {**self.settings, "pause_s": 0, "faults": [], "results": os.fspath(place)}
+        processes = []
+        for rank in range(self.ranks):
+            given = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "LASTGOOD_"))}
+            given |= {"SLURM_PROCID": str(rank), "SLURM_NTASKS": str(self.ranks), "OMP_NUM_THREADS": "1"}
+            given |= {"LASTGOOD_JOB": os.fspath(place / "job"), "LASTGOOD_STATE_DIR": os.fspath(place / "state")}
+            given |= {"LASTGOOD_KEEPER": "off", "LASTGOOD_ATTEMPT": "1", "LASTGOOD_LAUNCH": "expected"}
+            given |= {"MEETING": os.fspath(place / "meeting")}
+            processes.append(
+                subprocess.Popen(
+                    [sys.executable, os.fspath(self.program), json.dumps(settings)],
+                    env=given,
+                    stdout=subprocess.DEVNULL,
+                )
+            )
+        assert [process.wait(120) for process in processes] == [0] * self.ranks
+        return self._answers(place)
+
+    def answers(self) -> list[str]:
+        return self._answers(self.results)
+
+    def _answers(self, place: Path) -> list[str]:
+        return [(place / f"rank-{rank}").read_text() for rank in range(self.ranks)]
+
+    def check_answer(self) -> None:
+        """All ranks have the same bits as an uninterrupted run."""
+        assert self.answers() == self.expected(), self.text()
+
+    # What it says
+
+    def text(self) -> str:
+        return self.output.read_text(errors="replace") if self.output.exists() else ""
+
+    def reached(self, rank: int = 0) -> int:
+        """The highest step that a rank has printed, in any attempt."""
+        return max(map(int, re.findall(rf"step (\d+) of rank {rank} ", self.text())), default=0)
+
+    def wait_step(self, step: int, rank: int = 0, limit_s: float = 90) -> None:
+        self.wait_until(lambda: self.reached(rank) >= step, f"step {step}", limit_s)
+
+    def wait_text(self, text: str, limit_s: float = 90) -> None:
+        self.wait_until(lambda: text in self.text(), text, limit_s)
+
+    def wait_until(self, true: Any, what: str, limit_s: float = 90) -> None:
+        try:
+            wait_until(true, what, limit_s)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n--- output of the job\n{self.text()[-6000:]}") from None
+
+    def done_twice(self, rank: int = 0) -> int:
+        """Steps that a rank did more than once."""
+        steps = re.findall(rf"step (\d+) of rank {rank} ", self.text())
+        return len(steps) - len(set(steps))
+
+    def events(self, attempt: int) -> list[dict[str, Any]]:
+        journal = self.job / "attempts" / f"{attempt:04d}.events.jsonl"
+        lines = journal.read_text().splitlines() if journal.exists() else []
+        return [event for line in lines if "kind" in (event := json.loads(line))]
+
+    def event(self, attempt: int, kind: str) -> dict[str, Any]:
+        return next(event["data"] for event in reversed(self.events(attempt)) if event["kind"] == kind)
+
+    @property
+    def attempts(self) -> int:
+        return len(list((self.job / "attempts").glob("*[0-9].json")))
+
+    def outcomes(self) -> list[str]:
+        ends = [[e for e in self.events(n) if e["kind"] == "ended"] for n in range(1, self.attempts + 1)]
+        return [end[-1]["data"]["outcome"] if end else "" for end in ends]
+
+    @property
+    def is_finished(self) -> bool:
+        return (self.job / "finished.json").exists()
+
+
+def fault(step: int, how: str, *, rank: int = 0, restart: int | str = "any", attempt: int | str = 1) -> dict[str, Any]:
+    """`how`: kill, bus, hang, raise, again. It strikes where the restart count of Slurm and our attempt are these."""
+    return {"step": step, "how": how, "rank": rank, "restart": restart, "attempt": attempt}
