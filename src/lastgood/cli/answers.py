@@ -205,8 +205,53 @@ class StatusAnswer(_Answer):
     restarts_left: Annotated[int | None, _says("failures that would still be restarted; null if no launcher said")]
 
 
+class HistoryRun(_Answer):
+    job_id: Annotated[str, _says("the job's id")]
+    state: Annotated[str, _says("as Slurm's accounting has it; empty if that does not answer")]
+    exit_code: Annotated[str, _says("code:signal; codes from 128 on are shown less 128")]
+    began: Annotated[float | None, _says("when it began")]
+    ended: Annotated[float | None, _says("when it ended; null while it runs")]
+    nodes: Annotated[list[str], _says("where")]
+    gpus: Annotated[int | None, _says("GPUs that it had; null if nothing tells")]
+    restart_count: Annotated[int | None, _says("how often Slurm had requeued it by then")]
+    partition: Annotated[str, _says("its partition")]
+
+
+class HistoryAttempt(_Answer):
+    attempt: Annotated[int | None, _says("the attempt, from 1; null for a run of Slurm in which none began")]
+    began: Annotated[float, _says("when it was claimed, or the run began")]
+    ended: Annotated[float | None, _says("when it ended; null while it runs")]
+    outcome: Annotated[str, _says("how it ended by our journal; empty while it runs")]
+    reason: Annotated[str, _says("why that is thought")]
+    from_step: Annotated[int | None, _says("step that it began after")]
+    reached_step: Annotated[int | None, _says("last step that it is known to have finished")]
+    lost_steps: Annotated[int, _says("steps that were or will be done again, as far as is known")]
+    lost_s: Annotated[float, _says("seconds spent on them")]
+    is_loss_known: Annotated[bool, _says("false: more may be lost, nothing tells which step it had reached at its end")]
+    lost_gpu_hours: Annotated[float | None, _says("lost_s on all its GPUs; null if nothing tells how many")]
+    slurm: Annotated[HistoryRun | None, _says("the run of Slurm that it was in; null if it was in none")]
+    disagreement: Annotated[str, _says("where our journal and Slurm do not say the same; empty where they do")]
+
+
+class HistoryAnswer(_Answer):
+    job: JobPath
+    id: Annotated[str, _says("the job's id")]
+    state: Annotated[str, _says("how it stands, as `lastgood status` says it")]
+    attempts: Annotated[list[HistoryAttempt], _says("oldest first")]
+    lost_steps: Annotated[int, _says("by all attempts, as far as is known")]
+    lost_s: Annotated[float, _says("by all attempts, as far as is known")]
+    lost_gpu_hours: Annotated[float | None, _says("by all attempts that tell; null if none does")]
+    run_s: Annotated[float, _says("seconds in which an attempt ran")]
+    span_s: Annotated[float, _says("seconds from the begin of the first to the end of the last, or to now")]
+    effective_share: Annotated[
+        float | None, _says("(run_s - lost_s) / span_s, the effective training time ratio; null before the first")
+    ]
+    note: Annotated[str, _says("why Slurm's accounting is missing; empty if it is not, or was not needed")]
+
+
 ANSWERS: dict[str, type[msgspec.Struct]] = {
     "status": StatusAnswer,
+    "history": HistoryAnswer,
     "ls": LsAnswer,
     "show": ShowAnswer,
     "verify": VerifyAnswer,

@@ -7,7 +7,7 @@ NAMES = "a step (1200: its newest attempt), a step and an attempt (1200-3), or l
 
 
 def add_job(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("job", metavar="JOB", help="the job's directory")
+    parser.add_argument("job", metavar="JOB", help="the job's directory, or the number of a Slurm job that runs it")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 

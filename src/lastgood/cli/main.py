@@ -11,11 +11,14 @@ from collections.abc import Sequence
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     # Type checkers know this name. Importing `typing` would cost a fifth of an interpreter's start.
-    from typing import NoReturn
+    from typing import Any, NoReturn
 
 COMMANDS: dict[str, str] = {
     "run": "run a command as a job: watch it, restart it, resume it",
+    "submit": "write the batch script of a job, and submit it to Slurm",
+    "script": "print the batch script that submit would submit",
     "status": "what a job is doing, and what its attempts did",
+    "history": "what became of each attempt, by our journals and by Slurm",
     "ls": "list the checkpoints of a job",
     "show": "what is in a checkpoint",
     "verify": "read checkpoints and check every byte; the exit code answers",
@@ -25,6 +28,9 @@ COMMANDS: dict[str, str] = {
 }
 """Each command with its one line. Its module is lastgood.cli.<name>_command, which has
 `configure(parser)` and `execute(arguments) -> exit code`."""
+
+HANDING_ON = ("submit", "script")
+"""Commands that take options of another program too."""
 
 EPILOG = """\
 Exit codes: 0 finished, or yes; 75 progress is saved, run again; 65 damaged; 80 start refused.
@@ -71,8 +77,16 @@ def _answer(arguments: list[str]) -> int:
 
 def _parse(arguments: list[str]) -> argparse.Namespace | None:
     """None if there is no command; then the help is printed."""
-    parser = build_parser(arguments[0] if arguments else "")
-    parsed, unknown = parser.parse_known_args(arguments)
+    chosen = arguments[0] if arguments else ""
+    parser = build_parser(chosen)
+    handed_on: list[str] = []
+    if chosen in HANDING_ON:
+        from lastgood.cli.handing_on import take_out
+
+        own = argparse.ArgumentParser()
+        _module(chosen).configure(own)
+        arguments, handed_on = take_out(own, arguments)
+    parsed, unknown = parser.parse_known_args(arguments, argparse.Namespace(handed_on=handed_on))
     if unknown:
         # argparse itself would complain in the name of the top level, and show its usage.
         getattr(parsed, "parser", parser).error(f"unrecognized arguments: {' '.join(unknown)}")
@@ -106,10 +120,14 @@ def build_parser(chosen: str) -> argparse.ArgumentParser:
             name, help=line, description=line, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
         )
         if name == chosen:
-            module = __import__(f"lastgood.cli.{name}_command", fromlist=["configure"])
+            module = _module(name)
             module.configure(command)
             command.set_defaults(execute=module.execute, parser=command)
     return parser
+
+
+def _module(command: str) -> "Any":
+    return __import__(f"lastgood.cli.{command}_command", fromlist=["configure"])
 
 
 def _version() -> str:

@@ -9,10 +9,13 @@ START_S = 60.0
 def usable_s(limit_s: float, grace_s: float) -> float:
     """Seconds of work in a job with a time limit, which is stopped the grace time before its end; 0 if there are none.
 
-    >>> usable_s(86400, 30), usable_s(60, 30)
-    (86310.0, 0.0)
+    Of a short time limit no more than half of the rest is taken to be lost.
+
+    >>> usable_s(86400, 30), usable_s(60, 30), usable_s(60, 60)
+    (86310.0, 15.0, 0.0)
     """
-    return max(limit_s - grace_s - START_S, 0.0)
+    rest = limit_s - grace_s
+    return max(rest - START_S, rest / 2, 0.0)
 
 
 def segments_for(work_s: float, limit_s: float, grace_s: float) -> int:

@@ -121,6 +121,7 @@ class SlurmCommands:
         self._run = run
         self._clock = clock
         self._sleep = sleep
+        self._has_sbatch = False
 
     def show_job(self, job_id: str, *, limit_s: float = QUESTION_S) -> dict[str, str]:
         """The fields of a job ("7") or of one task of an array ("7_2").
@@ -229,8 +230,10 @@ class SlurmCommands:
 
     def _check_sbatch(self, end: float) -> None:
         """Where Slurm is not installed, the error names sbatch, not what we would ask before it."""
-        with suppress(_Away):
-            self._once(["sbatch", "--version"], self._environment, end)
+        if not self._has_sbatch:
+            with suppress(_Away):
+                self._once(["sbatch", "--version"], self._environment, end)
+            self._has_sbatch = True
 
     def _own_jobs(self, end: float) -> frozenset[str]:
         """Numbers of the jobs of this user, also those that have just ended. Raises _Away."""
