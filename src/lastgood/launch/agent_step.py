@@ -1,10 +1,8 @@
 """The step of an allocation in which the agents run: srun, and the pipes to and from it."""
 
 import os
-import select
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
@@ -95,21 +93,11 @@ class AgentStep:
         except OSError:
             self.end()
 
-    def hear(self, limit_s: float) -> list[Answer]:
-        """What the agents say; waits that long for the first of it."""
+    def hear(self) -> list[Answer]:
+        """What the agents have said by now."""
         found: list[Answer] = []
-        if self.is_over:
-            return found
-        poll = select.poll()
-        for stream in (self._out, self._err):
-            poll.register(stream.fileno(), select.POLLIN)
-        ready = {fd for fd, _ in poll.poll(limit_s * 1000)}
-        if self._err.fileno() in ready:
+        while not self.is_over:
             self._hear_errors()
-            if limit_s and self._out.fileno() not in ready:
-                # At its end it would be readable for ever.
-                time.sleep(0.01)
-        while self._out.fileno() in ready:
             try:
                 data = os.read(self._out.fileno(), 64 * 1024)
             except BlockingIOError:
@@ -117,7 +105,6 @@ class AgentStep:
             if not data:
                 self._hear_errors()
                 self.end()
-                break
             for line in self._lines.feed(data):
                 with suppress(msgspec.DecodeError, UnicodeDecodeError):
                     found.append(msgspec.json.decode(line, type=Answer))

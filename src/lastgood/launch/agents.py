@@ -1,6 +1,7 @@
 """The launcher's side of the agents that it has on the nodes of an allocation."""
 
 import os
+import select
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -32,6 +33,7 @@ _TURN_S = 0.2
 class _Node(msgspec.Struct):
     """What is known of the agent of a node."""
 
+    step: AgentStep
     sees_job: bool = False
     heard_at: float = 0.0
     answered: int = 0
@@ -63,19 +65,17 @@ class NodeAgents:
         self._environment = environment
         self._say = say
         self._start_step = start
-        count = len(self._names)
-        self._words = [
-            *(*words, f"--nodes={count}", f"--ntasks={count}"),
-            *(sys.executable or "python3", "-P", "-m", "lastgood.launch.agent", os.fspath(job.path), job.id),
-        ]
+        self._words = words
+        self._agent = [sys.executable or "python3", "-P", "-m", "lastgood.launch.agent", os.fspath(job.path), job.id]
         self._fallback = fallback
-        self._step: AgentStep | None = None
+        self._steps: list[AgentStep] = []
         self._nodes: dict[str, _Node] = {}
         self._starts = 0
         self._id = 0
         self._begin: Begin | None = None
         self._happened: list[agent_talk.Happened] = []
-        self._has_noted_missing = False
+        self._awaited: set[str] = set()
+        """Nodes whose agent is starting."""
         self.signalled: list[int] = []
         """Signals that agents got from somebody else, until they are taken."""
 
@@ -84,11 +84,7 @@ class NodeAgents:
     @property
     def are_there(self) -> bool:
         """Some agent answers."""
-        return self._is_running and bool(self._nodes)
-
-    @property
-    def _is_running(self) -> bool:
-        return self._step is not None and not self._step.is_over
+        return bool(self._nodes) and any(not step.is_over for step in self._steps)
 
     @property
     def sees_job(self) -> dict[str, bool]:
@@ -102,77 +98,86 @@ class NodeAgents:
 
     def fileno(self) -> int:
         """Becomes readable when an agent says something; -1 if there is none."""
-        return -1 if self._step is None or self._step.is_over else self._step.fileno()
+        return next((step.fileno() for step in self._steps if not step.is_over), -1)
 
-    # The life of the step ------------------------------------------------------------------------------------
+    # The life of the steps -----------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Before the command starts: have agents on all nodes, or go on without."""
-        self._hear(0.0)
-        if not self._is_running:
-            self._start_again() if self._step is not None else self._start()
+        if not self._starts:
+            self._start(self._names)
+        else:
+            self._replace(self._take_lost())
         self._await_ready()
         if not self.are_there and self._fallback is not None:
             self._fallback.start()
 
-    def _start(self) -> AgentStep | None:
-        self._step, self._nodes = None, {}
-        if self._starts >= _STARTS:
-            return None
+    def _start(self, nodes: list[str]) -> AgentStep | None:
+        """Start agents on these nodes; None if they cannot be started."""
         self._starts += 1
+        count = len(nodes)
+        where = [] if count == len(self._names) else [f"--nodelist={','.join(nodes)}"]
+        words = [*self._words, f"--nodes={count}", f"--ntasks={count}", *where, *self._agent]
         try:
-            self._step = AgentStep(self._start_step, self._words, self._environment)
+            step = AgentStep(self._start_step, words, self._environment)
         except OSError as error:
             self._starts = _STARTS
-            self._say(f"note: no agents on the nodes ({self._words[0]}: {error.strerror})")
-        return self._step
-
-    def _start_again(self) -> AgentStep | None:
-        """The step has ended, and nobody asked it to."""
-        why = self._last_words()
-        what = "starting others" if self._starts < _STARTS else "going on without"
-        self._say(f"the agents on the nodes have ended{why and f' ({why})'}; {what}")
-        return self._start()
+            self._say(f"note: no agents on the nodes ({words[0]}: {error.strerror})")
+            return None
+        self._steps.append(step)
+        self._awaited |= set(nodes)
+        return step
 
     def _await_ready(self) -> None:
         end = time.monotonic() + READY_LIMIT_S
-        while self._is_running and self._missing() and time.monotonic() < end and not self._has_noted_missing:
+        while self._awaited and time.monotonic() < end and any(not step.is_over for step in self._steps):
             self._hear(_TURN_S)
-        if not (missing := self._missing()) or self._has_noted_missing:
+        missing, self._awaited = sorted(self._awaited), set()
+        if not missing:
             return
-        self._has_noted_missing = True
         why = self._last_words()
-        where = ", ".join(missing[:10])
         self._say(
-            f"note: no agent answers on {where}{why and f' ({why})'}: there, snapshots do not survive the end of the step, "
-            "and nobody sees a rank that stands still"
+            f"note: no agent answers on {', '.join(missing[:10])}{why and f' ({why})'}: there, snapshots do not survive the "
+            "end of the step, and nobody sees a rank that stands still"
         )
         if not self._nodes:
-            self._end_step()
+            for step in self._steps:
+                step.end()
             self._starts = _STARTS
 
-    def _missing(self) -> list[str]:
-        return [name for name in self._names if name not in self._nodes] if self._starts else []
-
     def _last_words(self) -> str:
-        return "" if self._step is None else self._step.last_words
+        return next((words for step in reversed(self._steps) if (words := step.last_words)), "")
 
-    def _end_step(self) -> None:
-        if self._step is not None:
-            self._step.end()
-            self._step = None
+    def _take_lost(self) -> list[str]:
+        """Nodes whose agent has ended, or says nothing any more: they are forgotten."""
+        self._hear(0.0)
+        now = time.monotonic()
+        lost = sorted(n for n, node in self._nodes.items() if node.step.is_over or now - node.heard_at > 2 * SILENT_S)
+        for name in lost:
+            del self._nodes[name]
+        return lost
+
+    def _replace(self, lost: list[str]) -> AgentStep | None:
+        """Start others where agents were lost, and say so; None if none are started."""
+        self._steps = [step for step in self._steps if not step.is_over] or self._steps[-1:]
+        if not lost:
+            return None
+        why = self._last_words()
+        can_start = self._starts < _STARTS
+        what = "starting others" if can_start else "going on without them"
+        self._say(f"the agents on {', '.join(lost[:10])} have ended, or are silent{why and f' ({why})'}; {what}")
+        return self._start(lost) if can_start else None
 
     def look(self, household: Household, notes: Notes) -> None:
-        """Hear what there is, and start the agents again if they have died."""
-        self._hear(0.0)
+        """Hear what there is, and replace agents that have died."""
+        if lost := self._take_lost():
+            notes.write("agents_lost", nodes=lost, error=self._last_words())
+            if (step := self._replace(lost)) is not None:
+                household.note_stranger(step.pid)
         for event in self._happened:
             notes.write(event.event, node=event.node, **event.data)
         self._happened.clear()
-        if self._step is not None and self._step.is_over:
-            notes.write("agents_lost", error=self._last_words())
-            if (step := self._start_again()) is not None:
-                household.note_stranger(step.pid)
-        if self._step is None and self._fallback is not None:
+        if not self.are_there and not self._awaited and self._fallback is not None:
             self._fallback.look(household, notes)
 
     # The attempt ---------------------------------------------------------------------------------------------
@@ -253,11 +258,12 @@ class NodeAgents:
         """An orderly end: the agents let go of their keepers, and end."""
         self._send(agent_talk.Bye())
         end = time.monotonic() + _LEAVE_S
-        while self._is_running and time.monotonic() < end:
+        while (left := [step for step in self._steps if not step.is_over]) and time.monotonic() < end:
             self._hear(_TURN_S)
-        if self._is_running:
+        if left:
             self._say(f"the agents on the nodes do not end within {duration(_LEAVE_S)}; ending their step")
-            self._end_step()
+            for step in left:
+                step.end()
         if self._fallback is not None:
             self._fallback.close()
 
@@ -279,29 +285,31 @@ class NodeAgents:
 
     def _unanswered(self, number: int) -> list[str]:
         """The nodes whose agent has yet to answer that command, and says something at all."""
-        if not self._is_running:
-            return []
         now = time.monotonic()
         return [
             name
             for name, node in sorted(self._nodes.items())
-            if node.answered < number and now - node.heard_at < SILENT_S
+            if node.answered < number and not node.step.is_over and now - node.heard_at < SILENT_S
         ]
 
     def _send(self, command: agent_talk.Command) -> None:
-        if self._step is not None:
-            self._step.send(command)
+        for step in self._steps:
+            step.send(command)
 
     def _hear(self, limit_s: float) -> None:
         """Take what the agents say; wait that long for the first of it."""
-        if self._step is not None:
-            for answer in self._step.hear(limit_s):
-                self._note(answer)
+        living = [step for step in self._steps if not step.is_over]
+        if limit_s and living:
+            select.select(living, [], [], limit_s)
+        for step in living:
+            for answer in step.hear():
+                self._note(answer, step)
 
-    def _note(self, answer: Answer) -> None:
+    def _note(self, answer: Answer, step: AgentStep) -> None:
         now = time.monotonic()
         if isinstance(answer, agent_talk.Ready):
-            self._nodes[answer.node] = _Node(answer.sees_job, now)
+            self._nodes[answer.node] = _Node(step, answer.sees_job, now)
+            self._awaited.discard(answer.node)
             if self._begin is not None:
                 # It has come late, or again.
                 self._send(self._begin)
