@@ -22,7 +22,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
       save_failed step, error                                            a save did not work
       late        step, since_s, interval_s                              a save is due, one is not written yet
       keeper_lost pid, error, unfinished (steps); node                   by the program, or by the launcher
-      agents_lost error                                                  by the launcher, which starts others
+      agents_lost nodes, error                                           by the launcher, which starts others
       snapshots   rank, slots, slot_bytes                                memory that a rank has for them
       paced       interval_s, margin_s (null: not said)                  how often it saves now
       rejected    name, problem                                          failed to restore
