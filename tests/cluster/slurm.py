@@ -12,7 +12,7 @@ import socket
 import stat
 import subprocess
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -20,11 +20,21 @@ from typing import Self
 import psutil
 
 from . import configuration, machine
-from .machine import wait_until
 
 # States in which Slurm is done with a job.
 ENDED = frozenset(
-    "BOOT_FAIL CANCELLED COMPLETED DEADLINE FAILED NODE_FAIL OUT_OF_MEMORY PREEMPTED TIMEOUT REVOKED".split()
+    [
+        "BOOT_FAIL",
+        "CANCELLED",
+        "COMPLETED",
+        "DEADLINE",
+        "FAILED",
+        "NODE_FAIL",
+        "OUT_OF_MEMORY",
+        "PREEMPTED",
+        "TIMEOUT",
+        "REVOKED",
+    ]
 )
 _HISTORY = "JobID,JobIDRaw,JobName,State,ExitCode,Start,End,Elapsed,NodeList,Partition,AllocTRES,Reason"
 _NODE_VARIABLE = "TEST_CLUSTER_NODE"
@@ -91,12 +101,12 @@ class SlurmCluster:
 
         self._start_database(database_port)
         self._daemons["slurmdbd"] = self._daemon("slurmdbd", "-D")
-        self._until(lambda: self._listens("slurmdbd", self._ports.numbers[2]), "slurmdbd listens", 30)
+        self.wait_until(lambda: self._listens("slurmdbd", self._ports.numbers[2]), "slurmdbd listens", 30)
         self._check(self.run("sacctmgr", "-i", "add", "cluster", self.name))
         self.start_controller()
         for name in self.nodes:
             self._start_node(name)
-        self._until(self._all_idle, "all nodes are idle", 40)
+        self.wait_until(self._all_idle, "all nodes are idle", 40)
 
     def _start_database(self, port: int) -> None:
         options = [
@@ -134,7 +144,7 @@ class SlurmCluster:
             ],
             self.directory / "mariadbd.log",
         )
-        self._until(lambda: self._listens("mariadbd", port), "mariadbd listens", 30)
+        self.wait_until(lambda: self._listens("mariadbd", port), "mariadbd listens", 30)
 
     def _write_configuration(self) -> None:
         assert self._ports is not None
@@ -147,7 +157,7 @@ class SlurmCluster:
                 self._host,
                 self.nodes,
                 self._ports.numbers[1:],
-                self._settings,
+                {name: value for name, value in self._settings.items() if value},
                 self._partitions,
             )
         )
@@ -237,6 +247,10 @@ class SlurmCluster:
             "--output=/dev/null",
         )  # fmt: skip
 
+    def limit_in(self, job_id: int, seconds: float) -> None:
+        """Moves the job's time limit to this moment. Slurm looks for jobs beyond their limit each 30 s."""
+        self._check(self.run("scontrol", "update", f"JobId={job_id}", f"EndTime=now+{seconds:g}"))
+
     # What Slurm says
 
     def show(self, job_id: int) -> dict[str, str]:
@@ -263,7 +277,7 @@ class SlurmCluster:
 
     def wait_for(self, job_id: int, *states: str, limit_s: float = 60) -> str:
         """Waits until the job is in one of these states, and returns it."""
-        self._until(lambda: self.state(job_id) in states, f"job {job_id} is {' or '.join(states)}", limit_s, job_id)
+        self.wait_until(lambda: self.state(job_id) in states, f"job {job_id} is {' or '.join(states)}", limit_s, job_id)
         return self.state(job_id)
 
     def wait_ended(self, job_id: int, limit_s: float = 60) -> str:
@@ -277,7 +291,7 @@ class SlurmCluster:
             shown = self.show(job_id)
             return int(shown.get("Restarts", 0)) >= restarts and shown["JobState"] != "PENDING"
 
-        self._until(again, f"job {job_id} runs again", limit_s, job_id)
+        self.wait_until(again, f"job {job_id} runs again", limit_s, job_id)
 
     def wait_history(self, job_id: int, *states: str, limit_s: float = 30) -> list[dict[str, str]]:
         """Waits until the attempts' states in the accounting, oldest first, are these; it learns of ends a little
@@ -286,11 +300,12 @@ class SlurmCluster:
         def told() -> list[str]:
             return [attempt["State"].split(" ")[0] for attempt in self.history(job_id)]
 
-        self._until(lambda: told() == list(states), f"history of {job_id} is {states}", limit_s, job_id)
+        self.wait_until(lambda: told() == list(states), f"history of {job_id} is {states}", limit_s, job_id)
         return self.history(job_id)
 
-    def _until(self, true: object, what: str, limit_s: float, job_id: int | None = None) -> None:
-        wait_until(true, f"{self.name}: {what}", limit_s, lambda: self._evidence(job_id))  # type: ignore[arg-type]
+    def wait_until(self, true: Callable[[], object], what: str, limit_s: float, job_id: int | None = None) -> None:
+        """Waits; a failure shows the job, its output, the queue and the daemons' logs."""
+        machine.wait_until(true, f"{self.name}: {what}", limit_s, lambda: self._evidence(job_id))
 
     def _evidence(self, job_id: int | None = None) -> str:
         def tail(name: str, lines: int) -> str:
@@ -319,7 +334,7 @@ class SlurmCluster:
     def configure(self, **settings: object) -> None:
         """Changes settings of the running cluster; those not named keep their values.
 
-        A partition's name takes a dictionary: `configure(KillWait=2, grace={"GraceTime": 10})`.
+        An empty value stands for Slurm's own. A partition's name takes a dictionary: `configure(KillWait=2, grace={"GraceTime": 10})`.
         """
         for name, value in settings.items():
             if name in self._partitions:
@@ -395,19 +410,20 @@ class SlurmCluster:
         if self._daemons[name].poll() is not None:
             self._start_node(name)
         self._resume([name])
-        self._until(lambda: not self._unusable([name]), f"{name} is usable", 60)
+        self.wait_until(lambda: not self._unusable([name]), f"{name} is usable", 60)
 
     def _start_node(self, name: str) -> None:
         self._daemons[name] = self._daemon("slurmd", "-D", "-N", name, **{_NODE_VARIABLE: f"{self.name}:{name}"})
 
-    def stop_controller(self, crash: bool = True) -> None:
-        """slurmctld is killed, or ends in good order with `crash=False`."""
+    def stop_controller(self, crash: bool = False) -> None:
+        """slurmctld ends in good order; with `crash` it is killed, and what it had not saved yet (the last
+        5 s) is lost: a job that began then is unknown to the next one, which may give its number to another."""
         machine.end(self._daemons["slurmctld"], signal.SIGKILL if crash else signal.SIGTERM, limit_s=30)
 
     def start_controller(self) -> None:
         """Starts slurmctld and waits until it answers."""
         self._daemons["slurmctld"] = self._daemon("slurmctld", "-D")
-        self._until(self._controller_answers, "slurmctld answers", 30)
+        self.wait_until(self._controller_answers, "slurmctld answers", 30)
 
     def _controller_answers(self) -> bool:
         assert self._ports is not None
@@ -437,7 +453,7 @@ class SlurmCluster:
             self._resume(self.nodes)
             return not self.run("squeue", "-h", "-a").stdout.strip() and self._all_idle()
 
-        self._until(idle, "all nodes are idle", limit_s)
+        self.wait_until(idle, "all nodes are idle", limit_s)
 
     def _node_states(self) -> dict[str, str]:
         lines = self.run("sinfo", "-h", "-N", "-p", "main", "-o", "%N %T").stdout.splitlines()

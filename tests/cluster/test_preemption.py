@@ -17,3 +17,51 @@ def test_without_grace_the_job_saves_within_killwait_and_comes_back(cluster: Slu
     assert [row["State"] for row in cluster.history(job_id)] == ["PREEMPTED", "COMPLETED"]
     assert work.outcomes() == ["preempted", "finished"]
     assert work.done_twice() == 0, work.text()
+
+
+def test_with_grace_the_ranks_save_at_once_and_the_exit_code_brings_the_job_back(
+    cluster: SlurmCluster, shared: Path
+) -> None:
+    """Slurm tells the steps only. A script that then ended with another code would count as failed, or as completed."""
+    work = Work(cluster, shared, ranks=2, steps=150)
+    job_id = work.submit("--partition=grace", "--nodelist=n[1-2]")
+    work.wait_step(45)
+    cluster.preempt(["n1"])
+    cluster.wait_restarted(job_id)
+    assert cluster.wait_ended(job_id, limit_s=90) == "COMPLETED", work.text()
+    work.check_answer()
+    assert [row["State"] for row in cluster.history(job_id)] == ["REQUEUED", "COMPLETED"]
+    assert work.outcomes() == ["preempted", "finished"]
+    assert work.event(1, "ended")["stop_cause"] == "preempted"
+    assert work.done_twice() == 0, work.text()
+
+
+def test_with_grace_and_no_exit_code_that_slurm_requeues_the_job_asks_for_it(
+    cluster: SlurmCluster, shared: Path
+) -> None:
+    cluster.configure(RequeueExit="")
+    work = Work(cluster, shared, steps=150)
+    job_id = work.submit("--partition=grace", "--nodelist=n1")
+    work.wait_step(45)
+    cluster.preempt(["n1"])
+    cluster.wait_restarted(job_id)
+    assert cluster.wait_ended(job_id, limit_s=90) == "COMPLETED", work.text()
+    work.check_answer()
+    assert work.outcomes() == ["preempted", "finished"]
+    assert work.done_twice() == 0, work.text()
+
+
+def test_preempted_while_a_save_is_being_written_the_job_has_that_save_or_the_one_before(
+    cluster: SlurmCluster, shared: Path
+) -> None:
+    """The write of 80 MB is held back to 20 MB/s: it is under way when the signal comes, and the save on demand, which
+    knows no such limit, still fits."""
+    work = Work(cluster, shared, steps=60, every=20, size=10_000_000, pause_s=0.1, slow_write="20MB/s")
+    job_id = work.submit("--partition=main", "--nodelist=n1", "--mem=2000")
+    work.wait_step(22)
+    cluster.preempt(["n1"])
+    cluster.wait_restarted(job_id)
+    assert cluster.wait_ended(job_id, limit_s=120) == "COMPLETED", work.text()
+    work.check_answer()
+    assert [row["State"] for row in cluster.history(job_id)] == ["PREEMPTED", "COMPLETED"]
+    assert work.done_twice() == 0, work.text()

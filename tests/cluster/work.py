@@ -26,6 +26,8 @@ if world > 1:
     dist.init_process_group("gloo", init_method=f"file://{os.environ['MEETING']}-{os.environ['LASTGOOD_ATTEMPT']}-{os.environ['LASTGOOD_LAUNCH']}", rank=rank, world_size=world)
     import torch
 x = np.zeros(settings["size"])
+if settings["slow_write"]:
+    settings["options"]["writing"] = lastgood.Writing(limit=settings["slow_write"])
 run = lastgood.Run({"x": x}, every=settings["every"], config={"steps": settings["steps"]}, **settings["options"])
 if run.step == 0:
     np.random.seed(1234 + rank)
@@ -72,9 +74,11 @@ class Work:
         ranks: int = 1,
         size: int = 1000,
         faults: list[dict[str, Any]] | None = None,
+        slow_write: str = "",
         **options: Any,
     ) -> None:
-        """`faults`: what a rank does to itself, such as `fault(30, "kill", rank=1)`. `options` are those of `Run`."""
+        """`faults`: what a rank does to itself, such as `fault(30, "kill", rank=1)`. `options` are those of `Run`.
+        `slow_write`: no more bytes are written in a second, such as "20MB/s"."""
         self.cluster = cluster
         self.directory = directory
         self.job = directory / "job"
@@ -89,6 +93,7 @@ class Work:
             "ranks": ranks,
             "size": size,
             "faults": faults or [],
+            "slow_write": slow_write,
             "options": options,
             "results": os.fspath(self.results),
         }

@@ -219,8 +219,9 @@ class Running:
     def _ask_to_stop(self, number: int, cause: str) -> None:
         self._journal.write("stopping", cause=cause)
         self._command.send(number)
+        within_s = max((self._kill_at or 0.0) - time.monotonic(), 0.0)
         hint = "; Ctrl-C again kills it at once" if cause == "SIGINT" else ""
-        self._say(f"{cause}: asked the command to save and stop, within {duration(self._limits.grace_s)}{hint}")
+        self._say(f"{cause}: asked the command to save and stop, within {duration(within_s)}{hint}")
 
     def _on_time(self, now: float) -> None:
         limit = self._limits.time
