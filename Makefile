@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo check lint test bench reference clean
+.PHONY: help demo check lint test cluster bench reference clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -25,7 +25,11 @@ lint: $(VENV)/.test  ## style, types, layers, generated pages
 	$(BIN)/python scripts/gen_reference.py --check
 
 test: $(VENV)/.test lint  ## everything, as CI runs it: minutes
-	$(PYTEST) -n 2
+	$(PYTEST) -n 2 -m "not cluster"
+	$(PYTEST) -n 4 -m cluster
+
+cluster: $(VENV)/.test  ## a Slurm cluster of four nodes on this machine, to try things on, until Ctrl-C
+	@cd tests && exec $(abspath $(BIN))/python -m cluster
 
 bench: $(VENV)-bench/.peers  ## measure against peers and the machine; prints tables; hours
 	$(VENV)-bench/bin/python bench/save.py

@@ -18,6 +18,7 @@ def main() -> int:
     if reason:
         print(f"no cluster: {reason}", file=sys.stderr)
         return 1
+    signal.signal(signal.SIGINT, _interrupt)
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGHUP, _interrupt)
     nodes = int(sys.argv[1]) if len(sys.argv) > 1 else 4

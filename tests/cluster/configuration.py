@@ -73,7 +73,8 @@ def slurm_conf(
         "ReturnToService=2",
         "MailProg=/bin/true",
         "GresTypes=gpu",
-        *(f"{name}={value}" for name, value in settings.items()),
+        # An empty value is Slurm's own default.
+        *(f"{name}={value}" for name, value in settings.items() if value),
     ]
     for name, port in zip(nodes, ports[2:], strict=False):
         lines.append(

@@ -151,11 +151,8 @@ def processes_with(told: Callable[[dict[str, str]], bool], logs: set[str]) -> li
         if process.pid in found or process.pid == os.getpid():
             continue
         try:
-            if process.name().startswith("slurmstepd"):
-                mine = _holds(process.pid, logs)
-            else:
-                mine = told(process.environ())
-            if mine:
+            stepd = process.name() == "slurmstepd"
+            if _holds(process.pid, logs) if stepd else told(process.environ()):
                 found[process.pid] = process
                 found.update((child.pid, child) for child in process.children(recursive=True))
         except (psutil.Error, OSError):
