@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from lastgood.cli import arguments, handing_on, run_command
+from lastgood.core.array import TASK
 from lastgood.core.errors import UsageError
 from lastgood.core.segments import segments_for, usable_s
 from lastgood.core.units import duration, parse_duration
@@ -49,12 +50,17 @@ class Order(msgspec.Struct, frozen=True):
     @property
     def is_per_task(self) -> bool:
         """Each task of the array is a job of its own."""
+        return TASK in os.fspath(self.job)
+
+    @property
+    def is_named_later(self) -> bool:
+        """The directory has a number in its name that Slurm gives."""
         return _TASK.search(os.fspath(self.job)) is not None
 
     @property
     def home(self) -> Path:
-        """The deepest directory above and with the job's own whose name is the same for all tasks."""
-        if not self.is_per_task:
+        """The deepest directory above and with the job's own whose name is known now."""
+        if not self.is_named_later:
             return self.job
         return next(parent for parent in self.job.parents if not _TASK.search(os.fspath(parent)))
 
@@ -178,7 +184,7 @@ def _check(order: Order, *, is_chained: bool, no_restart: bool) -> None:
         _refuse(
             f"--job {job}: %j changes with each submission, and the job would begin anew", "give a name of your own"
         )
-    if order.is_per_task and not options.array:
+    if order.is_named_later and not options.array:
         _refuse(f"--job {job}: %a and %A are for arrays", "give --array, or a name without them")
     if options.array and order.is_per_task and is_chained:
         _refuse("--chained makes one job of all tasks, and %a in --job one of each", "give one of them")

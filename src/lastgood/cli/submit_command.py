@@ -53,7 +53,7 @@ def execute(parsed: argparse.Namespace) -> int:
     except (LastgoodError, KeyboardInterrupt):
         _take_back(commands, ids, segments)
         raise
-    if not order.is_per_task and (
+    if not order.is_named_later and (
         error := note_slurm_job(state_directory(dict(os.environ)), _cluster(commands), ids, order.job)
     ):
         output.note(f"`lastgood status {ids[0]}` will not know the job: {error}")
@@ -99,7 +99,7 @@ def _keep(order: "Order", text: str, limit_s: float | None) -> "Path":
     from lastgood.store.jobdir import create_job
     from lastgood.store.record import Records, refuse_vanished, state_directory
 
-    if order.is_per_task:
+    if order.is_named_later:
         path = order.home / f"{order.job.relative_to(order.home).parts[0]}.{layout.BATCH_FILE}"
     else:
         refuse_vanished(order.job, Records(state_directory(dict(os.environ))))
