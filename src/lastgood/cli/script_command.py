@@ -1,6 +1,7 @@
 """`lastgood script`: the batch script that `lastgood submit` would submit."""
 
 import argparse
+import shlex
 
 EPILOG = """\
 What stands before -- and is no option of lastgood is for sbatch, and comes into the script as it is.
@@ -24,5 +25,11 @@ def execute(parsed: argparse.Namespace) -> int:
 
     order = batch.order_of(parsed)
     segments = batch.plan(order, order.options.time_limit_s, output.note)
-    output.put(batch_script(batch.script_of(order, segments)).rstrip("\n"))
+    script = batch.script_of(order, segments)
+    output.put(batch_script(script).rstrip("\n"))
+    if script.output and not order.home.is_dir():
+        # Slurm ends a job whose output it cannot open, without a word.
+        output.note(
+            f"before it is submitted, the directory of its output must be there: mkdir -p {shlex.quote(str(order.home))}"
+        )
     return 0
