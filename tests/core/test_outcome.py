@@ -51,6 +51,15 @@ def test_exit_code_0_before_the_last_step_is_the_programs_decision_and_says_so()
     assert "after step 5 of 10" in ending.reason
 
 
+def test_a_program_of_ours_that_ends_before_its_last_step_has_to_say_that_it_is_done() -> None:
+    ending = classify(Evidence(exit_code=0, step=5, total_steps=10, has_library=True))
+    assert (ending.outcome, ending.exit_code) == (Outcome.PROGRAM_ERROR, 1)
+    assert "after step 5 of 10, and run.finish() was not called" in ending.reason
+    said = Evidence(exit_code=0, step=5, total_steps=10, has_library=True, is_finished=True)
+    assert classify(said).outcome is Outcome.FINISHED
+    assert outcome(exit_code=0, step=5, has_library=True) is Outcome.FINISHED
+
+
 def test_75_asks_to_be_run_again() -> None:
     assert outcome(exit_code=75) is Outcome.PREEMPTED
 
@@ -117,6 +126,72 @@ def test_a_communication_failure_is_told_from_a_program_error(line: str) -> None
 )
 def test_a_storage_failure_is_told_from_a_program_error(line: str) -> None:
     assert outcome(exit_code=1, log_tail=TRACEBACK.format(line)) is Outcome.STORAGE_ERROR
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the step tasks have been OOM Killed.",
+        "slurmstepd: error: Detected 2 oom-kill event(s) in StepId=7.batch cgroup. Some of your processes may have "
+        "been killed by the cgroup out-of-memory handler.",
+        "srun: error: n2: task 1: Out Of Memory",
+    ],
+)
+def test_what_slurm_says_of_memory_is_out_of_memory(line: str) -> None:
+    assert outcome(exit_code=137, log_tail=f"step 3\n{line}\n") is Outcome.OUT_OF_MEMORY
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "RuntimeError: CUDA error: uncorrectable ECC error encountered",
+        "torch.AcceleratorError: CUDA error: uncorrectable NVLink error detected during the execution",
+        "RuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable",
+        "pynvml.NVMLError_GpuIsLost: GPU is lost",
+    ],
+)
+def test_a_device_that_failed_is_no_program_error(line: str) -> None:
+    assert outcome(exit_code=1, log_tail=TRACEBACK.format(line)) is Outcome.HARDWARE_ERROR
+    assert outcome(exit_code=1, exceptions=(line,)) is Outcome.HARDWARE_ERROR
+    assert classify_raised((line,)).outcome is Outcome.HARDWARE_ERROR
+
+
+def test_the_device_that_failed_wins_over_other_ranks_reactions() -> None:
+    text = TRACEBACK.format("[rank1]: RuntimeError: Connection closed by peer [127.0.0.1]:4242")
+    text += TRACEBACK.format("[rank0]: RuntimeError: CUDA error: uncorrectable ECC error encountered")
+    assert outcome(exit_code=1, log_tail=text) is Outcome.HARDWARE_ERROR
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        {"signal": 7},
+        {"exit_code": 135},
+        {"exit_code": 137, "log_tail": "srun: error: n2: task 1: Bus error\nsrun: error: n1: task 0: Killed\n"},
+    ],
+)
+def test_a_bus_error_may_be_the_nodes(evidence: dict[str, object]) -> None:
+    assert outcome(**evidence) is Outcome.HARDWARE_ERROR
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "RuntimeError: DataLoader worker (pid 7) is killed by signal: Bus error. It is possible that dataloader's "
+        "workers are out of shared memory.",
+        "RuntimeError: CUDA error: an illegal memory access was encountered",
+    ],
+)
+def test_what_is_mostly_the_programs_own_is_a_program_error(line: str) -> None:
+    assert outcome(exit_code=1, log_tail=TRACEBACK.format(line)) is Outcome.PROGRAM_ERROR
+
+
+def test_a_requeue_for_a_node_that_failed_is_a_node_failure() -> None:
+    said = "srun: error: Node failure on n2\n"
+    requeued = "requeued by Slurm"
+    assert outcome(exit_code=137, interruption=requeued, log_tail=said) is Outcome.NODE_FAILURE
+    assert outcome(exit_code=75, interruption=requeued) is Outcome.PREEMPTED
+    assert outcome(exit_code=137, interruption="cancelled with scancel", log_tail=said) is Outcome.CANCELLED
 
 
 def test_an_exception_is_a_program_error_and_is_quoted() -> None:

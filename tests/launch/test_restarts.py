@@ -178,10 +178,11 @@ def test_out_of_memory_twice_at_the_same_step_ends_the_job(launcher: Launcher, l
     assert launcher.outcomes() == ["out of memory"] * 2
 
 
-def test_exit_0_before_the_last_step_is_finished_by_the_programs_own_decision(launcher: Launcher, loop: Path) -> None:
+def test_exit_0_before_the_last_step_is_not_done(launcher: Launcher, loop: Path) -> None:
     ended = launcher.run(sys.executable, loop, 30, "1:13:exit0")
-    assert ended.code == 0
-    assert "exit code 0 after step 12 of 30, by the program's own decision" in ended.err
+    assert ended.code == 1
+    assert "exit code 0 after step 12 of 30, and run.finish() was not called" in ended.err
+    assert launcher.outcomes() == ["program error"]
     assert not (launcher.job / "finished.json").exists()
 
 

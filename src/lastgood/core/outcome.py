@@ -12,7 +12,7 @@ import msgspec
 
 from lastgood.core import errors
 from lastgood.core.handback import Interruption
-from lastgood.core.signals import SIGINT, signal_name
+from lastgood.core.signals import SIGBUS, SIGINT, signal_name
 from lastgood.core.stopping import TIME_LIMIT
 
 
@@ -26,6 +26,8 @@ class Outcome(StrEnum):
     COMMUNICATION = "communication timeout"
     PROGRAM_ERROR = "program error"
     STORAGE_ERROR = "storage error"
+    HARDWARE_ERROR = "hardware error"
+    """A device or the memory of a node failed under the program: it may pass, and sooner on another node."""
     CANCELLED = "cancelled"
     KILLED = "killed"
     """Ended by a signal that nobody here sent, or a crash inside native code: it may pass."""
@@ -73,9 +75,22 @@ class Ending(msgspec.Struct, frozen=True):
 
 _OUT_OF_MEMORY = re.compile(
     r"CUDA out of memory|torch\.(?:cuda\.)?OutOfMemoryError|CUDA error: out of memory|^MemoryError|std::bad_alloc"
-    r"|RESOURCE_EXHAUSTED: Out of memory|DefaultCPUAllocator: can't allocate memory",
+    r"|RESOURCE_EXHAUSTED: Out of memory|DefaultCPUAllocator: can't allocate memory"
+    r"|^slurmstepd: error: Detected \d+ oom.kill event|^srun: error: .*: Out Of Memory$|^srun: error: .*: OOM Killed$",
     re.MULTILINE,
 )
+"""slurmstepd and srun speak of the cgroup of a step: https://slurm.schedmd.com/cgroup.conf.html (ConstrainRAMSpace)."""
+_HARDWARE = re.compile(
+    r"uncorrectable (?:ECC|NVLink) error|CUDA-capable device\(s\) is/are busy or unavailable|GPU is lost"
+    r"|GPU has fallen off the bus|^srun: error: .*: Bus error(?: \(core dumped\))?$",
+    re.MULTILINE,
+)
+"""What cudaGetErrorString says for cudaErrorECCUncorrectable, cudaErrorNvlinkUncorrectable and
+cudaErrorDevicesUnavailable (https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html), NVML for
+NVML_ERROR_GPU_IS_LOST, the driver for Xid 79 (https://docs.nvidia.com/deploy/xid-errors/), srun for SIGBUS. Not
+cudaErrorLaunchFailure, nor a bus error of a loader's worker: those are mostly the program's own."""
+_NODE_FAILURE = re.compile(r"^(?:srun: error: )?.*Node failure on \S+", re.MULTILINE)
+"""srun, when slurmctld has given a node of the step up."""
 _STORAGE = re.compile(
     r"\[Errno (?:5|28|30|122)\]|No space left on device|Input/output error|Disk quota exceeded|Read-only file system"
 )
@@ -123,7 +138,7 @@ def classify(e: Evidence) -> Ending:
         return Ending(Outcome.CANCELLED, "interrupted by SIGINT, which did not come through the launcher")
     if e.oom_kills > 0:
         return Ending(Outcome.OUT_OF_MEMORY, f"the kernel killed {e.oom_kills} process(es) of the job for memory", 137)
-    if (ending := _ours(e) or _out_of_memory(e)) is not None:
+    if (ending := _ours(e) or _out_of_memory(e) or _hardware(e)) is not None:
         return ending
     if e.signal is not None:
         return Ending(Outcome.KILLED, f"ended by {signal_name(e.signal)}", 128 + e.signal)
@@ -137,7 +152,7 @@ def classify_raised(exceptions: tuple[str, ...]) -> Ending:
     <Outcome.COMMUNICATION: 'communication timeout'>
     """
     e = Evidence(exceptions=exceptions, has_library=True)
-    return _ours(e) or _out_of_memory(e) or _exited_nonzero(e)
+    return _ours(e) or _out_of_memory(e) or _hardware(e) or _exited_nonzero(e)
 
 
 def _seen_through_torchrun(e: Evidence) -> Evidence:
@@ -154,6 +169,8 @@ def _seen_through_torchrun(e: Evidence) -> Evidence:
 def _stopped(e: Evidence) -> Ending:
     cause = e.interruption or e.stop_cause
     outcome = _BY_CAUSE.get(cause, Outcome.PREEMPTED)
+    if cause == Interruption.REQUEUED.value and (match := _NODE_FAILURE.search(e.log_tail)):
+        return Ending(Outcome.NODE_FAILURE, f"its output says: {_line_at(e.log_tail, match)}")
     if e.is_finished and e.exit_code == 0:
         return Ending(Outcome.FINISHED, f"all steps are done (a stop was asked for: {cause})")
     if e.was_forced:
@@ -168,6 +185,13 @@ def _exited_0(e: Evidence) -> Ending:
     if e.is_finished or e.step is None:
         return Ending(Outcome.FINISHED, "all steps are done" if e.is_finished else "exit code 0")
     total = f" of {e.total_steps}" if e.total_steps else ""
+    if e.has_library and e.total_steps and e.step < e.total_steps:
+        # Who ends before the last step on purpose says so. A code alone says too little: many a wrapper swallows it.
+        return Ending(
+            Outcome.PROGRAM_ERROR,
+            f"exit code 0 after step {e.step}{total}, and run.finish() was not called: the work is not done",
+            1,
+        )
     return Ending(Outcome.FINISHED, f"exit code 0 after step {e.step}{total}, by the program's own decision")
 
 
@@ -194,6 +218,15 @@ def _out_of_memory(e: Evidence) -> Ending | None:
     text = _words_of(e)
     match = _OUT_OF_MEMORY.search(text)
     return match and Ending(Outcome.OUT_OF_MEMORY, f"its output says: {_line_at(text, match)}", e.exit_code)
+
+
+def _hardware(e: Evidence) -> Ending | None:
+    text = _words_of(e)
+    if match := _HARDWARE.search(text):
+        return Ending(Outcome.HARDWARE_ERROR, f"its output says: {_line_at(text, match)}", e.exit_code)
+    if SIGBUS in (e.signal, (e.exit_code or 0) - 128):
+        return Ending(Outcome.HARDWARE_ERROR, f"ended by {signal_name(SIGBUS)}", 128 + SIGBUS)
+    return None
 
 
 def _exited_nonzero(e: Evidence) -> Ending:

@@ -2,7 +2,7 @@
 
 | ended by | who | |
 |---|---|---|
-| killed, hang, communication timeout, storage error, out of memory once | the launcher, in place | failures count towards the limit |
+| killed, hang, communication timeout, storage error, hardware error, out of memory once | the launcher, in place | failures count towards the limit |
 | preempted, time limit, node failure | the scheduler (exit code 75) | never counted as failures |
 | cancelled with Ctrl-C | the person (exit code 130) | never counted as a failure |
 | the program itself asked (75) with no stop from outside | the launcher | a planned segment |
@@ -83,6 +83,7 @@ _MAY_PASS = {
     Outcome.HANG,
     Outcome.COMMUNICATION,
     Outcome.STORAGE_ERROR,
+    Outcome.HARDWARE_ERROR,
     Outcome.OUT_OF_MEMORY,
     Outcome.LAUNCHER_LOST,
 }

@@ -1,6 +1,6 @@
 """Linux's signals by number and name. Pure: the `signal` module belongs to the layers that send them."""
 
-SIGHUP, SIGINT, SIGKILL, SIGUSR1, SIGUSR2, SIGTERM = 1, 2, 9, 10, 12, 15
+SIGHUP, SIGINT, SIGBUS, SIGKILL, SIGUSR1, SIGUSR2, SIGTERM = 1, 2, 7, 9, 10, 12, 15
 
 _NAMES = {
     1: "SIGHUP",
