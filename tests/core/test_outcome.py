@@ -132,8 +132,10 @@ def test_a_storage_failure_is_told_from_a_program_error(line: str) -> None:
     "line",
     [
         "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the step tasks have been OOM Killed.",
-        "slurmstepd: error: Detected 2 oom-kill event(s) in StepId=7.batch cgroup. Some of your processes may have "
-        "been killed by the cgroup out-of-memory handler.",
+        (
+            "slurmstepd: error: Detected 2 oom-kill event(s) in StepId=7.batch cgroup. Some of your processes may have "
+            "been killed by the cgroup out-of-memory handler."
+        ),
         "srun: error: n2: task 1: Out Of Memory",
     ],
 )
@@ -177,8 +179,10 @@ def test_a_bus_error_may_be_the_nodes(evidence: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "RuntimeError: DataLoader worker (pid 7) is killed by signal: Bus error. It is possible that dataloader's "
-        "workers are out of shared memory.",
+        (
+            "RuntimeError: DataLoader worker (pid 7) is killed by signal: Bus error. It is possible that dataloader's "
+            "workers are out of shared memory."
+        ),
         "RuntimeError: CUDA error: an illegal memory access was encountered",
     ],
 )
