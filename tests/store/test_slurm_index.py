@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from lastgood.store.slurm_index import KEEP_S, find_slurm_jobs, is_slurm_number, note_slurm_job
+from lastgood.store.slurm_index import KEEP_S, find_slurm_jobs, is_slurm_number, note_slurm_job, numbers_of
 
 
 def found(directory, number):
@@ -58,3 +58,10 @@ def test_where_nothing_can_be_written_the_error_is_returned(tmp_path):
 )
 def test_what_is_a_number_of_slurm(text, is_one):
     assert is_slurm_number(text) is is_one
+
+
+def test_the_task_that_has_the_number_of_its_array_does_not_take_it():
+    last = {"SLURM_JOB_ID": "7", "SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "3"}
+    assert numbers_of(last, is_chained=False) == ["7_3"]
+    assert set(numbers_of(last, is_chained=True)) == {"7", "7_3"}
+    assert numbers_of({"SLURM_JOB_ID": "7"}, is_chained=False) == ["7"]

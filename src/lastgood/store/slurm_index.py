@@ -6,7 +6,7 @@ A convenience: where it cannot be kept, `lastgood status` is given the directory
 import os
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -36,6 +36,26 @@ class SlurmJob(msgspec.Struct, frozen=True):
 def is_slurm_number(text: str) -> bool:
     """True for what Slurm numbers its jobs by: "7", and "7_2" for a task of an array."""
     return _NUMBER.match(text) is not None
+
+
+def numbers_of(environment: Mapping[str, str], *, is_chained: bool) -> list[str]:
+    """The numbers that stand for the job of the Slurm job that we are in, and for no other.
+
+    One task of an array has the number of the whole array.
+
+    >>> task = {"SLURM_JOB_ID": "9", "SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "2"}
+    >>> numbers_of(task, is_chained=False), numbers_of(task, is_chained=True)
+    (['9', '7_2'], ['9', '7_2', '7'])
+    """
+    job, array = environment.get("SLURM_JOB_ID", ""), environment.get("SLURM_ARRAY_JOB_ID", "")
+    if not array:
+        return [job]
+    numbers = [job, f"{array}_{environment.get('SLURM_ARRAY_TASK_ID', '')}"]
+    if is_chained:
+        numbers.append(array)
+    elif job == array:
+        del numbers[0]
+    return numbers
 
 
 def note_slurm_job(directory: Path | None, cluster: str, numbers: Iterable[str], job_path: Path) -> OSError | None:
