@@ -186,7 +186,7 @@ class SlurmCluster:
             if name != "mariadbd":
                 process.kill()
             machine.end(process, signal.SIGKILL)
-        psutil.wait_procs(processes, timeout=10)
+        machine.wait_until(lambda: not any(map(machine.is_alive, processes)), "all jobs are dead", 10)
         self._daemons.clear()
         self._cut_off.clear()
         left = self._all_processes()
@@ -388,7 +388,11 @@ class SlurmCluster:
         machine.send(processes, signal.SIGKILL)
         self._daemons[name].kill()
         self._daemons[name].wait()
-        psutil.wait_procs(processes, timeout=10)
+        self.wait_until(lambda: not any(map(machine.is_alive, processes)), f"all of {name} is dead", 10)
+
+    def notice(self, name: str) -> None:
+        """Tells Slurm that a node is dead or cut off, what it finds out by itself in about half a minute."""
+        self._check(self.run("scontrol", "update", f"NodeName={name}", "State=DOWN", "Reason=not responding"))
 
     def cut_off_node(self, name: str) -> None:
         """As if its network were cut: the node cannot be reached and reports nothing; what runs on it goes on."""

@@ -88,7 +88,9 @@ def test_a_node_that_is_cut_off_goes_on_working_while_its_job_runs_elsewhere(
     job_id, log = run_forever(cluster, shared)
     (old,) = [process for process in cluster.processes_of_node("n1") if process.name() != "srun"]
     cluster.cut_off_node("n1")
+    cluster.notice("n1")
     cluster.wait_restarted(job_id)
+    cluster.wait_history(job_id, "NODE_FAIL", "RUNNING")
     wait_for_lines(cluster, job_id, log, "ready", 2)
     assert "n1" not in cluster.nodes_of(job_id)
     assert is_alive(old) and old.status() != psutil.STATUS_STOPPED
