@@ -68,11 +68,11 @@ def test_a_process_that_the_kernel_killed_for_memory_is_told_from_other_kills(
 def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Stand-ins for /proc/self/cgroup and /proc/self/mountinfo."""
 
-    def write(groups: str, mounts: str) -> None:
+    def write(groups: str, mounted: str) -> None:
         (tmp_path / "cgroup").write_text(groups)
-        (tmp_path / "mountinfo").write_text(mounts.replace("ROOT", str(tmp_path)))
+        (tmp_path / "mountinfo").write_text(mounted.replace("ROOT", str(tmp_path)))
         monkeypatch.setattr(evidence, "_CGROUP_FILE", tmp_path / "cgroup")
-        monkeypatch.setattr(evidence, "_MOUNTS_FILE", tmp_path / "mountinfo")
+        monkeypatch.setattr(mounts, "MOUNTS_FILE", tmp_path / "mountinfo")
 
     return write
 

@@ -87,6 +87,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the tasks of this Slurm array are the segments of one job (--array=1-N%%1); without it each is a job of "
         "its own, told by %%a in --job",
     )
+    add(
+        "--local-storage",
+        choices=("refuse", "warn", "allow"),
+        help="what to do where Slurm may start the job on another node and only this one has its directory "
+        "(default: refuse one in memory, warn of one on a disk)",
+    )
     add("--quiet", action="store_true", help="say only what went wrong")
     add("words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the command and its arguments")
 
@@ -123,6 +129,7 @@ def request_of(arguments: argparse.Namespace) -> "RunRequest":
         is_quiet=arguments.quiet,
         is_standby_wanted=arguments.standby,
         is_chained=arguments.chained,
+        local_storage=arguments.local_storage,
     )
 
 

@@ -18,13 +18,18 @@ from lastgood.launch.output import Console, JobLog, reserve_standard_descriptors
 from lastgood.launch.ports import Application
 from lastgood.launch.process import become_subreaper, check_command
 from lastgood.launch.standby import Standby, standby_for
+from lastgood.launch.storage_check import Tolerance, check_reach
 from lastgood.launch.supervisor import Settings, Supervisor
 from lastgood.launch.takeover import take_lock
 from lastgood.launch.wrapped import WrappedCommand, Wrapping
 from lastgood.schedulers.local import LocalScheduler
+from lastgood.schedulers.slurm import SlurmScheduler, refuse_in_tasks
+from lastgood.schedulers.slurm_commands import SlurmCommands
+from lastgood.schedulers.slurm_segments import Segments
 from lastgood.schedulers.slurm_text import expand_hosts
 from lastgood.store.jobdir import JobDirectory, create_job
 from lastgood.store.record import Records, refuse_vanished, state_directory
+from lastgood.store.slurm_index import note_slurm_job, numbers_of
 
 
 class RunRequest(msgspec.Struct, frozen=True):
@@ -38,6 +43,8 @@ class RunRequest(msgspec.Struct, frozen=True):
     """For a command with checkpoints of its own."""
     is_quiet: bool = False
     is_standby_wanted: bool = False
+    local_storage: Tolerance | None = None
+    """What to do about a job directory that only this node has, where the next attempt may run on another."""
     is_chained: bool = False
     """The tasks of the array that this runs in are the segments of one job."""
 
@@ -49,6 +56,8 @@ def run_job(request: RunRequest) -> int:
     environment = dict(os.environ)
     records = Records(state_directory(environment))
     check_command(request.command, environment.get("PATH"))
+    if environment.get("SLURM_JOB_ID"):
+        refuse_in_tasks(environment)
     with SignalInbox() as inbox:
         if not request.settings.is_fresh:
             refuse_vanished(request.job, records)
@@ -60,7 +69,9 @@ def run_job(request: RunRequest) -> int:
                     # Not before the lock is ours: a job that somebody runs keeps its record.
                     records.forget(job.path)
                 become_subreaper()
-                scheduler = _scheduler(request, environment, console, started)
+                scheduler = _scheduler(request, job, environment, console, started)
+                if scheduler.may_move() and (text := check_reach(job.path, request.local_storage)):
+                    console.say(f"warning: {text}")
                 application = _application(request, job, records, scheduler)
                 if text := warning(request.command, request.settings.grace_s):
                     console.say(text)
@@ -75,13 +86,17 @@ def run_job(request: RunRequest) -> int:
             console.close()
 
 
-def _scheduler(request: RunRequest, environment: Mapping[str, str], console: Console, started: float) -> LocalScheduler:
+def _scheduler(
+    request: RunRequest, job: JobDirectory, environment: Mapping[str, str], console: Console, started: float
+) -> LocalScheduler:
     if not environment.get("SLURM_JOB_ID"):
         return LocalScheduler(environment, time_limit_s=request.time_limit_s, started=started)
-    from lastgood.schedulers.slurm import SlurmScheduler
-    from lastgood.schedulers.slurm_commands import SlurmCommands
-    from lastgood.schedulers.slurm_segments import Segments
-
+    note_slurm_job(
+        state_directory(dict(environment)),
+        environment.get("SLURM_CLUSTER_NAME", ""),
+        numbers_of(environment, is_chained=request.is_chained),
+        job.path,
+    )
     commands = SlurmCommands(environment)
     segments = Segments(commands, environment, is_chained=request.is_chained)
     return SlurmScheduler(

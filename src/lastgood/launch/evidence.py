@@ -5,9 +5,9 @@ from pathlib import Path
 
 from lastgood.core.errors import StartRefusedError
 from lastgood.core.events import Event
+from lastgood.launch.mounts import mounts
 
 _CGROUP_FILE = Path("/proc/self/cgroup")
-_MOUNTS_FILE = Path("/proc/self/mountinfo")
 
 
 def oom_kills() -> int | None:
@@ -31,7 +31,7 @@ def _counters() -> list[Path]:
     found = []
     try:
         groups = [line.split(":", 2) for line in _CGROUP_FILE.read_text().splitlines() if line.count(":") >= 2]
-        mounts = [_Mount(line) for line in _MOUNTS_FILE.read_text().splitlines()]
+        seen = mounts()
     except (OSError, ValueError, IndexError):
         return []
     for _, controllers, path in groups:
@@ -41,24 +41,12 @@ def _counters() -> list[Path]:
             kind, file = "cgroup2", "memory.events"
         else:
             continue
-        for mount in mounts:
+        for mount in seen:
             if mount.type == kind and (kind == "cgroup2" or "memory" in mount.options):
                 # In a container the mount shows only a part of the tree: take what lies below its root.
                 inside = os.path.relpath(path, mount.root) if path.startswith(mount.root) else "."
                 found.append(mount.point / inside / file)
     return found
-
-
-class _Mount:
-    """One line of /proc/self/mountinfo."""
-
-    def __init__(self, line: str) -> None:
-        left, _, right = line.partition(" - ")
-        fields = left.split()
-        self.root = fields[3]
-        self.point = Path(fields[4])
-        self.type, _, options = right.split(" ", 2)
-        self.options = options.split(" ")[-1].split(",")
 
 
 def ran_library(events: list[Event], *, has_ranks: bool) -> bool:

@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 
@@ -20,6 +21,7 @@ from lastgood.core.quoting import shown_command
 from lastgood.core.restart import Action, Decision, Past, Policy, decide_restart, restarts_left
 from lastgood.core.signals import SIGINT
 from lastgood.core.stopping import STOP_SIGNALS
+from lastgood.core.suspects import already_left, failed_node, suspects
 from lastgood.core.units import duration
 from lastgood.launch.agents import NodeAgents
 from lastgood.launch.attempt import Limits, Running
@@ -29,6 +31,7 @@ from lastgood.launch.keeping import Memory
 from lastgood.launch.output import Console
 from lastgood.launch.ports import Application, LastGood, Left, Scheduler
 from lastgood.launch.standby import Standby
+from lastgood.launch.storage_check import check_seen
 from lastgood.launch.time_limit import TimeLimit
 from lastgood.store.attempts import Journal, claim_attempt
 from lastgood.store.durable import explained
@@ -82,6 +85,8 @@ class Supervisor:
         self._agents = agents
         self._launch = uuid.uuid4().hex[:16]
         self._past: list[Past] = []
+        self._leaves: list[str] = []
+        """Nodes that the job is to be kept away from when it is started again."""
 
     def run(self, command: Sequence[str], environment: Mapping[str, str]) -> int:
         """Run the command until it is finished or must not be started again; the launcher's exit code."""
@@ -95,6 +100,8 @@ class Supervisor:
             self._say(line)
         if not is_fresh and (over := self._chain_end(records)) is not None:
             return self._end(f"nothing is left to do for this segment: {over.reason}", over.exit_code)
+        if records and not is_fresh and (reason := self._leave_suspects_at_start(records[-1].number)):
+            return self._hand_back("to be run again", reason)
         limits = self._limits()
         if (code := self._pause(0.0, limits)) is not None:
             return self._leave_unbegun(code)
@@ -110,6 +117,14 @@ class Supervisor:
             if self._keeper is not None:
                 self._keeper.await_promoted(self._patience(limits))
                 self._keeper.close()
+
+    def _leave_suspects_at_start(self, newest: int) -> str:
+        """An attempt of which nobody saw the end may have died here, with its launcher."""
+        journal = Journal(self._job, newest)
+        try:
+            return self._leave_suspects(self._scheduler.allocation(), journal)
+        finally:
+            journal.close()
 
     def _run_attempts(
         self, command: Sequence[str], environment: Mapping[str, str], limits: Limits, *, is_fresh: bool
@@ -181,7 +196,8 @@ class Supervisor:
         *,
         is_fresh: bool,
     ) -> Decision:
-        if allocation := self._scheduler.allocation():
+        allocation = self._scheduler.allocation()
+        if allocation:
             journal.write("allocation", **allocation)
         self._scheduler.before_attempt()
         prepared = self._application.prepare(number, is_fresh=is_fresh, journal=journal)
@@ -209,6 +225,8 @@ class Supervisor:
         given = {**inherited, **self._environment(number, limits, environment), **prepared.environment}
         if self._keeper is not None:
             self._keeper.start()
+        if self._agents is not None:
+            check_seen(self._job.path, self._agents.sees_job)
         evidence = running.run(arguments, given, self._lock)
         if evidence.exit_code != 0 or not evidence.is_finished:
             evidence = msgspec.structs.replace(evidence, interruption=self._scheduler.interruption())
@@ -227,10 +245,13 @@ class Supervisor:
             last_good_step=after.step if after else None,
             made_progress=made_progress,
             stop_cause=stop_cause,
+            node=failed_node(ending.outcome, evidence.log_tail, allocation.get("nodes", [])),
         )
         self._past.append(Past(ending, made_progress, evidence.step, bool(stop_cause)))
         self._tell_end(number, time.monotonic() - began, after)
         decision = self._decide()
+        if decision.action is Action.RESTART and (reason := self._leave_suspects(allocation, journal)):
+            decision = Decision(Action.HAND_BACK, f"{decision.reason}; {reason}", EXIT_SAVED_RUN_AGAIN)
         journal.write(
             "decided",
             action=decision.action.value,
@@ -298,10 +319,30 @@ class Supervisor:
             return self._end(
                 "" if decision.action is Action.DONE else f"stopped: {decision.reason}", decision.exit_code
             )
-        is_by_clock = self._past[-1].ending.outcome is Outcome.TIME_LIMIT
-        left = self._scheduler.hand_back(is_by_clock=is_by_clock)
-        self._say(_joined("stopped, to be run again", decision.reason, left))
+        return self._hand_back("stopped, to be run again", decision.reason)
+
+    def _hand_back(self, what: str, reason: str) -> int:
+        """Leave so that the job is started again, away from the nodes that it is to leave."""
+        left = self._scheduler.avoid(self._leaves) if self._leaves else None
+        if left is None:
+            is_by_clock = bool(self._past) and self._past[-1].ending.outcome is Outcome.TIME_LIMIT
+            left = self._scheduler.hand_back(is_by_clock=is_by_clock or bool(self._leaves))
+        self._say(_joined(what, reason, left))
         return left.exit_code
+
+    def _leave_suspects(self, allocation: Mapping[str, Any], journal: Journal) -> str:
+        """Whether the job should leave nodes of this allocation, because attempts died there: why; empty if not."""
+        if not (at_most := self._scheduler.may_avoid()):
+            return ""
+        with explained("read the history of", self._job.attempts, safe="what is saved stays"):
+            records = read_records(self._job)
+        found = set(suspects(records, at_most)) - already_left(records)
+        self._leaves = [node for node in allocation.get("nodes", []) if node in found]
+        if not self._leaves:
+            return ""
+        reason = f"two attempts or more died on {', '.join(self._leaves)} as if its hardware failed: leaving it"
+        journal.write("excluded", nodes=self._leaves, reason=reason)
+        return reason
 
     def _end(self, what: str, exit_code: int) -> int:
         """Leave so that nothing starts the job again."""

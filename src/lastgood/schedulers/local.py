@@ -1,7 +1,7 @@
 """No scheduler, or one that we do not talk to: the launcher retries in place and knows the time limit
 from its own option or from the environment."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lastgood.core.errors import EXIT_SAVED_RUN_AGAIN
@@ -29,6 +29,10 @@ class LocalScheduler:
         found = {name: self._number(name) for name in _RESTART_COUNTS}
         return {name: int(count) for name, count in found.items() if count is not None and count > 0}
 
+    def may_move(self) -> bool:
+        """True if the next attempt may run on another node."""
+        return False
+
     def window_s(self) -> float | None:
         return None
 
@@ -46,6 +50,12 @@ class LocalScheduler:
 
     def hand_back(self, *, is_by_clock: bool) -> Left:
         return Left(EXIT_SAVED_RUN_AGAIN)
+
+    def may_avoid(self) -> int:
+        return 0
+
+    def avoid(self, nodes: Sequence[str]) -> Left | None:
+        return None
 
     def end(self, exit_code: int) -> Left:
         return Left(exit_code)

@@ -2,15 +2,18 @@
 again by exactly one means (see core.handback)."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from lastgood.core import handback
-from lastgood.core.errors import EXIT_SAVED_RUN_AGAIN, LastgoodError, NoSuchJobError, SchedulerError
+from lastgood.core.errors import EXIT_SAVED_RUN_AGAIN, LastgoodError, NoSuchJobError, SchedulerError, UsageError
 from lastgood.core.handback import Interruption, JobState, Means, Owner, Rules
 from lastgood.core.layout import Env
 from lastgood.launch.ports import Left
 from lastgood.schedulers.local import LocalScheduler
+from lastgood.schedulers.slurm_avoiding import avoid, may_avoid
 from lastgood.schedulers.slurm_commands import SlurmCommands
 from lastgood.schedulers.slurm_segments import Segments
 from lastgood.schedulers.slurm_text import (
@@ -29,6 +32,17 @@ _MARGIN_S = 1.5
 
 
 _GPUS = re.compile(r"(?:^|,)gres/gpu=(\d+)")
+
+
+def refuse_in_tasks(environment: Mapping[str, str]) -> None:
+    """Raises UsageError in a step of several tasks: each of them would be a launcher of its own."""
+    tasks = environment.get("SLURM_STEP_NUM_TASKS", "1")
+    if tasks != "1" and environment.get("SLURM_STEP_ID"):
+        raise UsageError(
+            f"srun has started `lastgood run` {tasks} times, and a job has one launcher",
+            safe="nothing was started",
+            remedy="turn it round: lastgood run --job DIR -- srun COMMAND",
+        )
 
 
 class SlurmScheduler(LocalScheduler):
@@ -54,6 +68,9 @@ class SlurmScheduler(LocalScheduler):
         self.job_id = environment["SLURM_JOB_ID"]
         self._is_chained = is_chained
         self._job: dict[str, str] = {}
+        self._nodes_of_partition = ""
+        self._found = Interruption.NONE
+        """What slurmctld said when it was asked last."""
         self._rules: Rules | None = None
         """None if slurmctld did not answer at the start."""
         try:
@@ -70,6 +87,7 @@ class SlurmScheduler(LocalScheduler):
     def _read_rules(self) -> Rules:
         config = self._commands.config()
         partition = self._commands.partition(value_of(self._job, "Partition"))
+        self._nodes_of_partition = value_of(partition, "TotalNodes")
         return Rules(
             is_batch=self._job.get("BatchFlag") != "0",
             may_requeue=self._job.get("Requeue") == "1",
@@ -85,6 +103,9 @@ class SlurmScheduler(LocalScheduler):
         ends = [parse_time(self._job.get("EndTime", "")), super().deadline()]
         return min((end for end in ends if end is not None), default=None)
 
+    def may_move(self) -> bool:
+        return self._nodes_of_partition != "1"
+
     def window_s(self) -> float | None:
         return max(self.rules.kill_wait_s - _MARGIN_S, self.rules.kill_wait_s / 2)
 
@@ -99,6 +120,7 @@ class SlurmScheduler(LocalScheduler):
             "array_task_id": get("SLURM_ARRAY_TASK_ID", ""),
             "restart_count": int(self.restart_counts().get("SLURM_RESTART_COUNT", 0)),
             "nodes": nodes,
+            "node": get("SLURMD_NODENAME", ""),
             "gpus": _gpus_in(value_of(self._job, "TRES")),
             "chain": self.chain,
             "partition": get("SLURM_JOB_PARTITION", ""),
@@ -107,9 +129,8 @@ class SlurmScheduler(LocalScheduler):
 
     @property
     def chain(self) -> str:
-        if self._is_chained:
-            return self._environment.get("SLURM_ARRAY_JOB_ID", self.job_id)
-        return self._environment.get(Env.CHAIN, self.job_id)
+        own = self._environment.get("SLURM_ARRAY_JOB_ID", self.job_id) if self._is_chained else self.job_id
+        return self._environment.get(Env.CHAIN) or own
 
     def introduction(self, write_s: float | None) -> list[str]:
         count = int(self.restart_counts().get("SLURM_RESTART_COUNT", 0))
@@ -135,25 +156,21 @@ class SlurmScheduler(LocalScheduler):
         found = self._ask()
         return "" if found is Interruption.UNKNOWN else found.value
 
-    def _ask(self, limit_s: float = _CAUSE_S) -> Interruption:
+    def _ask(self) -> Interruption:
+        limit_s = min(_CAUSE_S, self.rules.kill_wait_s / 4)
         try:
-            job = self._commands.show_job(self.job_id, limit_s=limit_s)
+            self._found = handback.interruption_of(_state_of(self._commands.show_job(self.job_id, limit_s=limit_s)))
         except NoSuchJobError:
-            return Interruption.CANCELLED
+            self._found = Interruption.CANCELLED
         except SchedulerError:
-            return Interruption.UNKNOWN
-        return handback.interruption_of(
-            JobState(
-                state=job.get("JobState", ""),
-                reason=value_of(job, "Reason"),
-                has_end=parse_time(job.get("EndTime", "")) is not None,
-                is_preempted=parse_time(job.get("PreemptTime", "")) is not None,
-            )
-        )
+            self._found = Interruption.UNKNOWN
+        return self._found
 
     def hand_back(self, *, is_by_clock: bool) -> Left:
         """Have the job started again. `is_by_clock`: it stopped because its own clock said that the time is up."""
-        found = self._ask()
+        # slurmctld that has just not answered is not waited for again: there may be a second left.
+        found = self._ask() if self._found is not Interruption.UNKNOWN else self._found
+        self._look_for_next()
         chosen = handback.plan(self.rules)
         if handback.owner(found) is Owner.NOBODY:
             return self.end(EXIT_SAVED_RUN_AGAIN)
@@ -175,10 +192,31 @@ class SlurmScheduler(LocalScheduler):
             )
         return self._by_requeue(chosen.exit_code)
 
+    def may_avoid(self) -> int:
+        if self._rules is None or handback.plan(self._rules).means is Means.PERSON:
+            return 0
+        return may_avoid(self._job, self._nodes_of_partition)
+
+    def avoid(self, nodes: Sequence[str]) -> Left | None:
+        if handback.owner(self._ask()) is not Owner.MEANS:
+            return None
+        return avoid(nodes, self._job, self.rules, self._commands, self._segments, self._say)
+
+    def _look_for_next(self) -> None:
+        """What was queued behind this job may have been cancelled since."""
+        if self._rules is None or self._found is Interruption.UNKNOWN:
+            return
+        try:
+            self._rules = msgspec.structs.replace(self._rules, has_next_segment=self._segments.has_next())
+        except LastgoodError as error:
+            self._say(f"note: whether the next segment still waits is not known: {error.what}")
+
     def _by_requeue(self, code: int) -> Left:
         try:
             self._commands.requeue(self.job_id)
         except LastgoodError as error:
+            if self._ask() is Interruption.REQUEUED:
+                return Left(code, "Slurm has put the job back into its queue")
             self._say(f"scontrol requeue did not work: {error.what}")
             return self._by_segment(code)
         return Left(code, "Slurm has put the job back into its queue (scontrol requeue)")
@@ -204,9 +242,22 @@ class SlurmScheduler(LocalScheduler):
         return Left(code, "; ".join(words))
 
     def was_cancelled(self, job_id: str) -> bool:
-        """True if the accounting says that a job was cancelled."""
-        rows, _ = self._commands.history([job_id])
-        return bool(rows) and rows[-1].get("State", "").startswith("CANCELLED")
+        """True if slurmctld, or the accounting for a job that it has forgotten, says that a job was cancelled."""
+        try:
+            state = self._commands.show_job(job_id).get("JobState", "")
+        except LastgoodError:
+            rows, _ = self._commands.history([job_id])
+            state = rows[-1].get("State", "") if rows else ""
+        return state.startswith("CANCELLED")
+
+
+def _state_of(job: dict[str, str]) -> JobState:
+    return JobState(
+        state=job.get("JobState", ""),
+        reason=value_of(job, "Reason"),
+        has_end=parse_time(job.get("EndTime", "")) is not None,
+        is_preempted=parse_time(job.get("PreemptTime", "")) is not None,
+    )
 
 
 def _gpus_in(tres: str) -> int:
