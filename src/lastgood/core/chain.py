@@ -31,6 +31,13 @@ def is_before_in_chain(record: Record, here: dict[str, Any]) -> bool:
     return bool(there) and there.get("chain") == here.get("chain") and there.get("job_id") != here.get("job_id")
 
 
+def is_cause_unknown(record: Record) -> bool:
+    """True if an attempt may have been cancelled, for all that its launcher knew: it was killed itself, or asked to stop
+    while slurmctld did not answer."""
+    ended = record.last("ended")
+    return ended is None or str(ended.data.get("stop_cause", "")).startswith("SIG")
+
+
 def chain_end(records: list[Record], here: dict[str, Any]) -> ChainEnd | None:
     """None if the chain goes on. A job that is submitted anew is another chain, and is not bound by this."""
     if not records or not is_before_in_chain(records[-1], here):

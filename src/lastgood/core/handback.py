@@ -7,6 +7,9 @@
 | `scontrol requeue` | the job may be requeued | needs slurmctld: tried again for a while |
 | a segment of our own | the job may not be requeued | submitted when an attempt begins, so that it is there whatever ends the attempt; cancelled when it is not needed |
 
+A code that `RequeueExit` lists brings back a job with `--no-requeue`, too (seen with 22.05). So where anything else starts
+the job again, or nothing is to, it ends with a code that is not listed.
+
 A node failure and a preemption without grace are Slurm's own to requeue where the job may be requeued: nothing is done
 about them here. At a preemption with a grace time Slurm requeues a job only if it waits to be ended; one that ends by
 itself counts by its own exit code, so the means above are used. See https://slurm.schedmd.com/slurm.conf.html (JobRequeue, RequeueExit, KillWait, GraceTime).
@@ -42,8 +45,10 @@ class Interruption(StrEnum):
     REQUEUED = "requeued by Slurm"
     """For a preemption without grace, a node failure, or because an operator asked for it."""
     PREEMPTION = "preempted"
-    """Its grace time runs: the steps have been told, and the batch script has not."""
+    """Its grace time runs: the steps have been told, and the batch script has not. Or Slurm ends it and does not requeue it."""
     TIME_LIMIT = TIME_LIMIT
+    NODE_FAILURE = "a node of it failed"
+    """And Slurm does not requeue it."""
     UNKNOWN = "not known, slurmctld does not answer"
 
 
@@ -65,12 +70,14 @@ def interruption_of(job: JobState) -> Interruption:
     >>> interruption_of(JobState(state="COMPLETING", has_end=False)).value
     'requeued by Slurm'
     """
-    if job.state == "RUNNING":
-        return Interruption.PREEMPTION if job.is_preempted else Interruption.NONE
     if job.state == "PENDING" or not job.has_end:
         return Interruption.REQUEUED
+    if job.is_preempted:
+        return Interruption.PREEMPTION
     if job.state == "TIMEOUT" or job.reason == "TimeLimit":
         return Interruption.TIME_LIMIT
+    if job.state == "NODE_FAIL" or job.reason == "NodeDown":
+        return Interruption.NODE_FAILURE
     return Interruption.CANCELLED if job.state in ("COMPLETING", "CANCELLED") else Interruption.NONE
 
 
@@ -123,15 +130,17 @@ def plan(rules: Rules) -> Plan:
 
 
 def unlisted(code: int, rules: Rules) -> int:
-    """A code that says what `code` says, or at least that it is no success, and that Slurm does not requeue.
+    """A code that says what `code` says, or at least that it is no success, and for which Slurm does not requeue the job.
+
+    Limits: `code` itself where every code is listed.
 
     >>> unlisted(1, Rules(may_requeue=True, requeue_codes=frozenset({1, 75})))
     99
     """
     listed = rules.requeue_codes | rules.hold_codes
-    if code == 0 or not rules.may_requeue or code not in listed:
+    if code == 0 or code not in listed:
         return code
-    return next((other for other in _UNREMARKABLE if other not in listed), code)
+    return next((other for other in (*_UNREMARKABLE, *range(2, 128)) if other not in listed), code)
 
 
 def introduction(rules: Rules) -> str:

@@ -110,6 +110,7 @@ _BY_CAUSE = {
     "SIGINT": Outcome.CANCELLED,
     TIME_LIMIT: Outcome.TIME_LIMIT,
     Interruption.CANCELLED.value: Outcome.CANCELLED,
+    Interruption.NODE_FAILURE.value: Outcome.NODE_FAILURE,
 }
 """What an attempt has ended by where somebody asked it to stop; anything else is a preemption."""
 _CRASH_SIGNALS = {4, 6, 7, 8, 9, 11, 15}

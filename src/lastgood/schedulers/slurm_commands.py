@@ -7,6 +7,7 @@ Do not call this in another thread while a launcher watches a command in the mai
 that has ended, also these.
 """
 
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -88,17 +89,31 @@ Runner = Callable[[Sequence[str], Mapping[str, str], float], Answer]
 
 
 def run_command(words: Sequence[str], environment: Mapping[str, str], limit_s: float) -> Answer:
-    end = subprocess.run(
-        words,
-        env=dict(environment),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=limit_s,
-        check=False,
-        encoding="utf-8",
-        errors="backslashreplace",
-    )
-    return Answer(end.returncode, end.stdout, end.stderr)
+    """SIGTERM that Slurm sends to all processes of the job does not reach the command: it would be ended in the middle of
+    its question, and nobody would know whether a requeue has been taken."""
+    # A new process begins with the mask of its parent, and these programs do not change it.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    try:
+        process = subprocess.Popen(
+            words,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            # Nor does what is sent to the group of the batch script.
+            start_new_session=True,
+            encoding="utf-8",
+            errors="backslashreplace",
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    with process:
+        try:
+            out, err = process.communicate(timeout=limit_s)
+        except BaseException:
+            process.kill()
+            raise
+    return Answer(process.returncode, out, err)
 
 
 class SlurmCommands:
@@ -204,9 +219,10 @@ class SlurmCommands:
         # Without -v it is silent about a job that does not exist, too.
         self._do(["scancel", "-v", job_id], f"cancel job {job_id}", limit_s, done=done)
 
-    def queue(self, pattern: str, *, state: str, limit_s: float = QUESTION_S) -> str:
-        """A line for each of this user's jobs in a state, as `squeue -o` makes it."""
-        return self._ask(["squeue", "--me", "-h", "-t", state, "-o", pattern], "look into the queue", limit_s)
+    def queue(self, pattern: str, *, state: str, array: str = "", limit_s: float = QUESTION_S) -> str:
+        """A line for each of this user's jobs in a state, as `squeue -o` makes it; with `array` for each task of that one."""
+        which = ["-r", "-j", array] if array else []
+        return self._ask(["squeue", "--me", "-h", *which, "-t", state, "-o", pattern], "look into the queue", limit_s)
 
     def write_batch_script(self, job_id: str, *, limit_s: float = QUESTION_S) -> str:
         """The script of a batch job, as Slurm keeps it."""
