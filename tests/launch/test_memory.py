@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lastgood.launch import evidence
+from lastgood.launch import evidence, mounts
 
 from .conftest import Launcher
 
