@@ -40,7 +40,8 @@ for step in run.steps(settings["steps"]):
         x[1] = float(total[0])
     print(f"step {step} of rank {rank} in attempt {os.environ.get('LASTGOOD_ATTEMPT', '?')}", flush=True)
     for fault in settings["faults"]:
-        if fault["step"] == step and fault["rank"] == rank and str(fault["restart"]) in (restarts, "any") and str(fault["attempt"]) in (os.environ["LASTGOOD_ATTEMPT"], "any"):
+        here = {"restart": restarts, "attempt": os.environ["LASTGOOD_ATTEMPT"], "node": os.environ["SLURMD_NODENAME"]}
+        if fault["step"] == step and fault["rank"] == rank and all(str(fault[name]) in (here[name], "any") for name in here):
             if fault["how"] == "kill":
                 os.kill(os.getpid(), signal.SIGKILL)
             if fault["how"] == "bus":
@@ -51,6 +52,12 @@ for step in run.steps(settings["steps"]):
                 raise KeyError("a mistake in the program")
             if fault["how"] == "again":
                 sys.exit(75)
+            if fault["how"] == "quit":
+                sys.exit(0)
+            if fault["how"] == "device":
+                raise RuntimeError("CUDA error: uncorrectable ECC error encountered")
+            if fault["how"] == "network":
+                raise RuntimeError("[/gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:1234")
     time.sleep(settings["pause_s"])
 digest = hashlib.sha256(x.tobytes()).hexdigest()
 (lambda path: (open(path + ".new", "w").write(digest), os.replace(path + ".new", path)))(os.path.join(settings["results"], f"rank-{rank}"))
@@ -209,6 +216,9 @@ class Work:
         return (self.job / "finished.json").exists()
 
 
-def fault(step: int, how: str, *, rank: int = 0, restart: int | str = "any", attempt: int | str = 1) -> dict[str, Any]:
-    """`how`: kill, bus, hang, raise, again. It strikes where the restart count of Slurm and our attempt are these."""
-    return {"step": step, "how": how, "rank": rank, "restart": restart, "attempt": attempt}
+def fault(
+    step: int, how: str, *, rank: int = 0, restart: int | str = "any", attempt: int | str = 1, node: str = "any"
+) -> dict[str, Any]:
+    """`how`: kill, bus, device, network, hang, raise, quit (with 0), again (with 75). It strikes where the restart count
+    of Slurm, our attempt and the node are these."""
+    return {"step": step, "how": how, "rank": rank, "restart": restart, "attempt": attempt, "node": node}

@@ -13,7 +13,8 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
                   is_from_memory                                         by the job's program
       refused     reason                                                 the start: a checkpoint was expected
       launched    command, pid, birth, heartbeats, host, is_standby       by the launcher
-      allocation  scheduler, cluster, job_id, array_job_id, array_task_id, restart_count, nodes, gpus, partition,
+      allocation  scheduler, cluster, job_id, array_job_id, array_task_id, restart_count, nodes, node (the launcher's),
+                  gpus, partition,
                   chain (the same for all segments of a submission), mechanism        by the launcher
       standby     is_ready, modules, uss_bytes, pss_bytes, took_s, reason by the launcher
       committed   step, name, bytes, write_s; stage, host if it is staged  a checkpoint exists
@@ -34,8 +35,10 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
       finished    step                                                   all steps are done
       hang        what, rank                                             by the launcher
       ended       outcome, reason, exit_code, step, last_good_step,
-                  made_progress, stop_cause                              by the launcher
+                  made_progress, stop_cause; node on which a failure like
+                  hardware's ended it                                    by the launcher
       decided     action, reason, delay_s, exit_code, restarts_left      by the launcher
+      excluded    nodes, reason                                          by the launcher: the job stays away from them
       set_aside   files (of a command with checkpoints of its own)       by the launcher, for a new start
     """
 

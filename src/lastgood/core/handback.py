@@ -69,7 +69,12 @@ def interruption_of(job: JobState) -> Interruption:
 
     >>> interruption_of(JobState(state="COMPLETING", has_end=False)).value
     'requeued by Slurm'
+    >>> interruption_of(JobState(state="RUNNING", has_end=False)) is Interruption.NONE
+    True
     """
+    if job.state == "RUNNING":
+        # EndTime is "Unknown" for a job without a time limit, if it was not backfill that started it.
+        return Interruption.PREEMPTION if job.is_preempted else Interruption.NONE
     if job.state == "PENDING" or not job.has_end:
         return Interruption.REQUEUED
     if job.is_preempted:

@@ -1,5 +1,6 @@
 """What a scheduler and an application must answer to the launcher."""
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -47,6 +48,12 @@ class Scheduler(Protocol):
     def hand_back(self, *, is_by_clock: bool) -> Left:
         """Work is left: have the job started again, by exactly one means. `is_by_clock`: the launcher stopped because by
         its own clock the time is up."""
+
+    def may_avoid(self) -> int:
+        """How many nodes it may be asked to keep the job away from; 0 where that cannot be asked for."""
+
+    def avoid(self, nodes: Sequence[str]) -> Left | None:
+        """Have the job started again, on other nodes than these; None if that cannot be had."""
 
     def end(self, exit_code: int) -> Left:
         """Nothing is to start the job again: it is finished, has given up, or was cancelled."""
