@@ -12,6 +12,7 @@ from lastgood.core import layout
 from lastgood.core.sealed import seal
 from lastgood.store.attempts import claim_attempt
 from lastgood.store.jobdir import create_job, open_job
+from lastgood.store.lock import lock_job
 from lastgood.store.record import Records, state_directory
 from lastgood.store.slurm_index import find_slurm_jobs
 from schedulers.fake_slurm import FakeSlurm
@@ -272,6 +273,13 @@ def test_a_save_that_takes_longer_than_the_grace_time_is_said(lastgood, fake, tm
     said = lastgood("submit", "--job", job.path, "--time=0:35", "--", "true")
     assert said.code == 2
     assert "took 40 s to write, and the time limit is 35 s" in said.err
+
+
+def test_a_job_that_runs_already_is_said(lastgood, fake, job):
+    with lock_job(job):
+        assert "the job runs already (process" in lastgood("submit", "--job", job.path, "--", "true").err
+        said = lastgood("submit", "--job", job.path, "-d", "afterany:7", "--", "true")
+        assert (said.code, "runs already" in said.err) == (0, False)
 
 
 def test_an_array_of_jobs_needs_the_task(lastgood, fake, tmp_path):

@@ -28,7 +28,8 @@ examples:
 
 Works without Slurm too, from the journals alone. LOST counts the steps that had to be done again, GPU-H
 the GPU-hours spent on them; "?" where nobody saw the last step. Where Slurm says something else than our
-journal, a line begins with "!".
+journal, a line begins with "!". "to effect": the share of the time in which steps were done that count,
+the effective training time ratio; time in the queue, of starts and of lost steps is the rest.
 """
 
 
@@ -187,7 +188,7 @@ def _text(answer: "HistoryAnswer") -> str:
         lost = f"{answer.lost_steps} steps, {duration(answer.lost_s)}" if answer.lost_steps else "nothing"
         if any(not a.is_loss_known for a in answer.attempts):
             lost += ", and more that nobody saw"
-        if answer.lost_gpu_hours is not None:
+        if answer.lost_gpu_hours:
             lost += f", {_hours(answer.lost_gpu_hours)} GPU-hours"
         lines += [f"lost  {lost}", f"ran   {_ran(answer)}"]
     if answer.note:
@@ -202,7 +203,7 @@ def _ran(answer: "HistoryAnswer") -> str:
     from lastgood.core.units import duration
 
     ran = f"{duration(answer.run_s)} in the {duration(answer.span_s)} since the first attempt began"
-    return ran if answer.effective_share is None else f"{ran}; {answer.effective_share:.1%} of them counted"
+    return ran if answer.effective_share is None else f"{ran}, {answer.effective_share:.1%} to effect"
 
 
 def _table(answer: "HistoryAnswer") -> str:
@@ -210,22 +211,26 @@ def _table(answer: "HistoryAnswer") -> str:
     from lastgood.core.units import duration
     from lastgood.schedulers.slurm_text import compress_hosts
 
-    rows = [
-        (
-            "-" if a.attempt is None else str(a.attempt),
-            time.strftime("%m-%d %H:%M:%S", time.gmtime(a.began)),
-            "-" if a.ended is None else duration(max(a.ended - a.began, 0.0)),
-            compress_hosts(a.slurm.nodes) if a.slurm else "",
-            "-" if a.reached_step is None else str(a.reached_step),
-            (str(a.lost_steps) if a.lost_steps else "" if a.is_loss_known else "?")
-            + ("+" if a.lost_steps and not a.is_loss_known else ""),
-            _hours(a.lost_gpu_hours) if a.lost_gpu_hours else "",
-            _how_it_ended(a),
-        )
-        for a in answer.attempts
-    ]
-    headings = ["#", "BEGAN (UTC)", "TOOK", "WHERE", "TO", "LOST", "GPU-H", "HOW IT ENDED"]
-    return output.table(headings, rows, right=[0, 2, 4, 5, 6], most_lines=8)
+    columns = {
+        "#": ["-" if a.attempt is None else str(a.attempt) for a in answer.attempts],
+        "BEGAN (UTC)": [time.strftime("%m-%d %H:%M:%S", time.gmtime(a.began)) for a in answer.attempts],
+        "TOOK": ["-" if a.ended is None else duration(max(a.ended - a.began, 0.0)) for a in answer.attempts],
+        "WHERE": [output.shorten(compress_hosts(a.slurm.nodes), 16) if a.slurm else "" for a in answer.attempts],
+        "TO": ["-" if a.reached_step is None else str(a.reached_step) for a in answer.attempts],
+        "LOST": [_lost(a) for a in answer.attempts],
+        "GPU-H": [_hours(a.lost_gpu_hours) if a.lost_gpu_hours else "" for a in answer.attempts],
+        "HOW IT ENDED": [_how_it_ended(a) for a in answer.attempts],
+    }
+    # The last column needs the room.
+    shown = {name: cells for name, cells in columns.items() if any(cells)}
+    right = [i for i, name in enumerate(shown) if name in ("#", "TOOK", "TO", "LOST", "GPU-H")]
+    return output.table(list(shown), list(zip(*shown.values(), strict=True)), right=right, most_lines=8)
+
+
+def _lost(a: "HistoryAttempt") -> str:
+    if a.is_loss_known:
+        return str(a.lost_steps) if a.lost_steps else ""
+    return f"{a.lost_steps}+" if a.lost_steps else "?"
 
 
 def _how_it_ended(a: "HistoryAttempt") -> str:
@@ -235,7 +240,8 @@ def _how_it_ended(a: "HistoryAttempt") -> str:
         lines.append(ours if not a.reason else a.reason if a.outcome in a.reason else f"{ours}: {a.reason}")
     if a.slurm is not None:
         restarts = f", restart {a.slurm.restart_count}" if a.slurm.restart_count else ""
-        lines.append(f"Slurm: {a.slurm.job_id} {a.slurm.state} {a.slurm.exit_code}".rstrip() + restarts)
+        code = a.slurm.exit_code if a.slurm.ended is not None else ""
+        lines.append(f"Slurm: {a.slurm.job_id} {a.slurm.state} {code}".rstrip() + restarts)
     if a.disagreement:
         lines.append(f"! {a.disagreement}")
     return "\n".join(lines)

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from lastgood.cli.batch import Order
     from lastgood.schedulers.slurm_commands import SlurmCommands
+    from lastgood.store.jobdir import JobDirectory
 
 EPILOG = """\
 What stands before -- and is no option of lastgood is for sbatch. The script is kept in the job's directory
@@ -93,6 +94,7 @@ def _time_limit(order: "Order", commands: "SlurmCommands") -> float | None:
 
 def _keep(order: "Order", text: str, limit_s: float | None) -> "Path":
     """Write the script to where the job is. Raises StartRefusedError for a job that has vanished from there."""
+    from lastgood.cli import output
     from lastgood.core import layout
     from lastgood.core.errors import UsageError
     from lastgood.store import durable
@@ -111,11 +113,27 @@ def _keep(order: "Order", text: str, limit_s: float | None) -> "Path":
                 remedy="give another --job directory",
             )
         _check_write_time(order, limit_s)
+        if (running := _running(job)) and not order.options.has("dependency", "d"):
+            output.note(
+                f"the job runs already ({running}): if it still does when this one begins, this one ends at once, with "
+                "code 86; --dependency=afterany:JOBID has it wait"
+            )
         path = order.job / layout.BATCH_FILE
     with durable.explained("write the batch script", path, safe="nothing was submitted"):
         durable.make_directory(path.parent)
         durable.write_file(path, os.fsencode(text))
     return path
+
+
+def _running(job: "JobDirectory") -> str:
+    """Who runs it now, in words; empty if nobody is known to."""
+    from lastgood.store.lock import holder
+
+    try:
+        found = holder(job)
+    except OSError:
+        return ""
+    return "" if found is None else f"process {found.pid} on {found.host}"
 
 
 def _check_write_time(order: "Order", limit_s: float | None) -> None:
