@@ -319,6 +319,25 @@ def test_a_number_that_is_not_remembered_is_looked_up(lastgood, fake, tmp_path, 
     assert (said.code, "give the job's directory" in said.err) == (69, True)
 
 
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("echo 'JobId=18 JobName=x UserId=a(1) JobState=PENDING Reason=Dependency Restarts=2'",
+         "job 18 is PENDING (Dependency), requeued 2 time(s)"),
+        ("echo 'JobId=18 JobName=x UserId=a(1) JobState=RUNNING Reason=None Restarts=0'", "job 18 is RUNNING"),
+        ("echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1", "job 18 has ended a while ago"),
+        ("echo 'scontrol: error: no' >&2; exit 1", "cannot look up job 18: scontrol said: scontrol: error: no"),
+    ],
+)  # fmt: skip
+def test_status_of_a_number_says_what_slurm_says(lastgood, fake, answer, said, tmp_path):
+    assert lastgood("submit", "--job", "runs/x", "--", "true").code == 0
+    fake.answer("scontrol", answer)
+    told = lastgood("status", "18", "--json").answer("status")
+    assert told.slurm.startswith(said)
+    assert told.slurm in " ".join(lastgood("status", "18").out.split())
+    assert lastgood("status", tmp_path / "runs" / "x", "--json").answer("status").slurm == ""
+
+
 def test_a_directory_whose_name_is_a_number_is_a_directory(lastgood, fake, tmp_path):
     claim_attempt(create_job(tmp_path / "7"), "launch")
     assert shown(lastgood, "7") == f"{tmp_path}/7"

@@ -115,6 +115,8 @@ def test_segments_go_on_with_the_work_of_the_one_before(
         "submit", "--job", job.job, "--segments", "3", "--no-requeue", "--grace", "10s", "--", *job.python()
     )
     first, second, third = numbers(said)
+    told = msgspec.json.decode(lastgood("status", second, "--json").stdout, type=StatusAnswer)
+    assert told.slurm == f"job {second} is PENDING (Dependency)"
     assert cluster.show(second)["Dependency"].startswith(f"afterany:{first}")
     assert cluster.show(third)["Dependency"].startswith(f"afterany:{second}")
     follow(job, first).wait_step(15)
@@ -155,7 +157,9 @@ def test_a_submission_waits_while_slurmctld_is_away_and_questions_do_without(
     cluster.stop_controller()
     try:
         status = lastgood("status", number, "--json")
-        assert (status.returncode, msgspec.json.decode(status.stdout, type=StatusAnswer).state) == (0, "running")
+        told = msgspec.json.decode(status.stdout, type=StatusAnswer)
+        assert (status.returncode, told.state) == (0, "running")
+        assert "slurmctld did not answer" in told.slurm
         assert history(lastgood, number).attempts[0].slurm is not None
         unknown = lastgood("status", number + 1)
         assert unknown.returncode == 69

@@ -203,6 +203,7 @@ class StatusAnswer(_Answer):
     ]
     snapshots: Annotated[str, _says("the memory that its snapshots take, in words; empty if none, or it does not run")]
     restarts_left: Annotated[int | None, _says("failures that would still be restarted; null if no launcher said")]
+    slurm: Annotated[str, _says("what Slurm says of the job whose number was given; empty if none was")] = ""
 
 
 class HistoryRun(_Answer):

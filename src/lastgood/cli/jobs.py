@@ -13,8 +13,8 @@ from lastgood.store.slurm_index import find_slurm_jobs, is_slurm_number
 def open_named(path: str) -> JobDirectory:
     """The job in a directory, or the one that a Slurm job of this number runs. Raises what `open_job` does; where
     no job is, but one is recorded to have saved there, the error says so."""
-    if is_slurm_number(path) and not os.path.lexists(path):
-        return open_job(_directory_of(path))
+    if number := slurm_number(path):
+        return open_job(_directory_of(number))
     try:
         return open_job(path)
     except NoSuchJobError as error:
@@ -25,6 +25,11 @@ def open_named(path: str) -> JobDirectory:
             f"{error.what}; a job here saved step {record.step} before: is it mounted?",
             remedy="make it visible again (mount, path, backup)",
         ) from error
+
+
+def slurm_number(path: str) -> str:
+    """The number of a Slurm job, if that is what is named; empty if not. A directory of that name goes first."""
+    return path if is_slurm_number(path) and not os.path.lexists(path) else ""
 
 
 def _directory_of(number: str) -> str:

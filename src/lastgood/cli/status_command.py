@@ -24,8 +24,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     arguments.add_job(parser)
     parser.add_argument("--all", action="store_true", help=f"list every attempt, not only the last {_MAX_LISTED}")
     parser.epilog = """\
-example:
+examples:
   lastgood status runs/exp1
+  lastgood status 4711
 
 The exit code answers: 0 running or finished; 75 neither (run it again); 1 given up, or refused;
 66 no job there. LOST counts the steps that had to be done again, and the time spent on
@@ -35,12 +36,12 @@ them; "?" where nobody saw the last step. OUTCOME is cut to two lines; --json ha
 
 def execute(parsed: argparse.Namespace) -> int:
     from lastgood.cli import output
-    from lastgood.cli.jobs import open_named
+    from lastgood.cli.jobs import open_named, slurm_number
     from lastgood.launch.standing import State, standing_of
 
     job = open_named(parsed.job)
     standing = standing_of(job)
-    answer = _answer(standing, _staged(job), time.time())
+    answer = _answer(standing, _staged(job), _by_slurm(slurm_number(parsed.job)), time.time())
     if parsed.json:
         output.put_json(answer)
     else:
@@ -66,7 +67,32 @@ def _staged(job: "JobDirectory") -> "list[StatusStaged]":
     return found
 
 
-def _answer(standing: "Standing", staged: "list[StatusStaged]", now: float) -> "StatusAnswer":
+def _by_slurm(number: str) -> str:
+    """What Slurm says of the job of this number. Asked only where a number was given: it may take seconds."""
+    if not number:
+        return ""
+    import os
+
+    from lastgood.core.errors import NoSuchJobError, SchedulerError
+    from lastgood.schedulers.slurm_commands import SlurmCommands
+    from lastgood.schedulers.slurm_text import value_of
+
+    try:
+        job = SlurmCommands(os.environ).show_job(number)
+    except NoSuchJobError:
+        return f"job {number} has ended a while ago; `lastgood history {number}` asks the accounting"
+    except SchedulerError as error:
+        return error.what
+    reason = value_of(job, "Reason")
+    restarts = job.get("Restarts", "0")
+    return (
+        f"job {number} is {job.get('JobState', 'in no state')}"
+        + (f" ({reason})" if reason else "")
+        + (f", requeued {restarts} time(s)" if restarts != "0" else "")
+    )
+
+
+def _answer(standing: "Standing", staged: "list[StatusStaged]", slurm: str, now: float) -> "StatusAnswer":
     from lastgood.cli import output
     from lastgood.cli.answers import StatusAnswer, StatusAttempt, StatusLastGood, StatusLive
 
@@ -108,6 +134,7 @@ def _answer(standing: "Standing", staged: "list[StatusStaged]", now: float) -> "
         interval_s=standing.interval_s,
         snapshots=output.plain(standing.snapshots),
         restarts_left=standing.restarts_left,
+        slurm=output.plain(slurm),
     )
 
 
@@ -115,6 +142,8 @@ def _text(answer: "StatusAnswer", *, is_all: bool) -> str:
     from lastgood.cli import output
 
     facts = [("job", f"{answer.job} (id {answer.id})"), ("state", f"{answer.state}: {answer.why}")]
+    if answer.slurm:
+        facts.append(("slurm", answer.slurm))
     facts += _live_facts(answer)
     facts.append(("last good", _last_good(answer)))
     facts += [("staged", f"step {s.step} is on this node only, in {s.stage}") for s in answer.staged]
