@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from lastgood.core.accounting import Record
-from lastgood.core.chain import ChainEnd, allocation_of, chain_end, is_before_in_chain
+from lastgood.core.chain import ChainEnd, allocation_of, chain_end, is_before_in_chain, is_cause_unknown
 from lastgood.core.errors import EXIT_INTERRUPTED, EXIT_NO_PROGRESS, EXIT_SAVED_RUN_AGAIN, LastgoodError
 from lastgood.core.handback import Interruption
 from lastgood.core.hang import HangPolicy
@@ -154,10 +154,10 @@ class Supervisor:
         here = self._scheduler.allocation()
         if over := chain_end(records, here):
             return over
-        if records and is_before_in_chain(records[-1], here) and records[-1].last("ended") is None:
+        if records and is_before_in_chain(records[-1], here) and is_cause_unknown(records[-1]):
             before = str(allocation_of(records[-1]).get("job_id", ""))
             if self._scheduler.was_cancelled(before):
-                return ChainEnd(f"the accounting says that job {before} was cancelled", EXIT_INTERRUPTED)
+                return ChainEnd(f"Slurm says that job {before} was cancelled", EXIT_INTERRUPTED)
         return None
 
     def _await_keeper(self, limits: Limits) -> None:

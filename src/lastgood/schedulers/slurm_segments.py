@@ -132,6 +132,7 @@ class Segments:
         for name, option in _KEPT.items():
             if value := _plain(option, value_of(record, name)):
                 words.append(f"{option}={value}")
+        words += ["--requeue" if record.get("Requeue") == "1" else "--no-requeue"]
         words += [*self._same_task(), *_same_output(record, self._job_id)]
         with tempfile.NamedTemporaryFile("w", prefix=_script_prefix(self._job_id), suffix=".sh") as script:
             script.write(self._commands.write_batch_script(self._job_id))

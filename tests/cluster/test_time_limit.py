@@ -1,0 +1,79 @@
+"""The time limit: the job stops at a safe point before it, and is started again by exactly one means."""
+
+from pathlib import Path
+
+from .queue import own_segments, queued
+from .slurm import SlurmCluster
+from .work import Work
+
+
+def test_before_the_limit_the_job_saves_and_goes_on_by_requeue_or_by_a_segment_of_its_own(
+    cluster: SlurmCluster, shared: Path
+) -> None:
+    """Two jobs at once: one that Slurm requeues for its exit code, and one with --no-requeue. The limit is the shortest
+    that there is, and known to the launcher only from Slurm."""
+    requeued = Work(cluster, shared / "requeued", steps=1000)
+    alone = Work(cluster, shared / "alone", steps=1000)
+    job_id = requeued.submit("--time=1", "--nodelist=n1", script=requeued.script("--grace", "15s"))
+    first = alone.submit("--time=1", "--no-requeue", script=alone.script("--grace", "15s"))
+
+    alone.wait_text("waits behind this one")
+    assert cluster.wait_ended(first, limit_s=90) == "FAILED", alone.text()
+    cluster.wait_restarted(job_id)
+    second = own_segments(alone)[0]
+    for work, last in ((requeued, job_id), (alone, second)):
+        assert cluster.wait_ended(last, limit_s=90) == "COMPLETED", work.text()
+        work.check_answer()
+        assert work.outcomes() == ["time limit", "finished"], work.text()
+        assert work.done_twice() == 0
+        assert "time limit: asked the command to save and stop" in work.text()
+    assert [(row["State"], row["ExitCode"]) for row in cluster.history(job_id)] == [
+        ("REQUEUED", "75:0"),
+        ("COMPLETED", "0:0"),
+    ]
+    assert [row["State"] for row in cluster.history(first)] == ["FAILED"]
+    assert [alone.event(n, "allocation")["chain"] for n in (1, 2)] == [str(first)] * 2
+    # The segment, too, began with one more behind it, in case that it should not be the last.
+    assert len(own_segments(alone)) == 2
+    cluster.wait_until(lambda: not queued(cluster), "nothing is left in the queue", 20)
+
+
+def test_where_no_exit_code_requeues_the_job_asks_for_it_before_the_limit_and_at_the_limit(
+    cluster: SlurmCluster, shared: Path
+) -> None:
+    """Two jobs at once: one knows its limit, and one hears of it by the signal, because it was moved later."""
+    cluster.configure(RequeueExit="")
+    known, moved = Work(cluster, shared / "known", steps=700), Work(cluster, shared / "moved", steps=800)
+    first = known.submit("--nodelist=n1", script=known.script("--grace", "9s", "--time-limit", "39s"))
+    second = moved.submit("--nodelist=n2")
+    moved.wait_step(45)
+    cluster.limit_in(second, 1)
+    for work, job_id in ((known, first), (moved, second)):
+        cluster.wait_restarted(job_id)
+        assert cluster.wait_ended(job_id, limit_s=90) == "COMPLETED", work.text()
+        work.check_answer()
+        assert work.outcomes() == ["time limit", "finished"], work.text()
+        assert work.done_twice() == 0
+        assert "scontrol requeue" in work.text()
+        cluster.wait_history(job_id, "REQUEUED", "COMPLETED")
+    cluster.wait_until(lambda: not queued(cluster), "nothing is left in the queue", 20)
+
+
+def test_a_limit_that_comes_by_surprise_is_met_by_each_means(cluster: SlurmCluster, shared: Path) -> None:
+    """Somebody has moved the limit. Slurm does not requeue for a time limit, but for an exit code at it."""
+    requeued, alone = Work(cluster, shared / "requeued", steps=700), Work(cluster, shared / "alone", steps=700)
+    first, second = requeued.submit("--nodelist=n1"), alone.submit("--nodelist=n2", "--no-requeue")
+    requeued.wait_step(45)
+    alone.wait_step(45)
+    cluster.limit_in(first, 1)
+    cluster.limit_in(second, 1)
+    cluster.wait_restarted(first)
+    assert cluster.wait_ended(second) == "TIMEOUT", alone.text()
+    for work, job_id in ((requeued, first), (alone, own_segments(alone)[0])):
+        assert cluster.wait_ended(job_id, limit_s=90) == "COMPLETED", work.text()
+        work.check_answer()
+        assert work.outcomes() == ["time limit", "finished"], work.text()
+        assert work.event(1, "ended")["stop_cause"] == "time limit"
+        assert work.done_twice() == 0
+    cluster.wait_history(first, "REQUEUED", "COMPLETED")
+    cluster.wait_until(lambda: not queued(cluster), "nothing is left in the queue", 20)
