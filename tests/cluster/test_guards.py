@@ -61,7 +61,7 @@ def test_a_program_that_always_asks_to_be_run_again_and_gets_nowhere_is_stopped(
 ) -> None:
     """Restarts are left to Slurm, so the rule has to hold over its restarts."""
     cluster.configure(RequeueExit=listed)
-    work = Work(cluster, shared, every=100, faults=[fault(5, "again", attempt="any")], save_on_stop=False)
+    work = Work(cluster, shared, every=100, faults=[fault(5, "again", attempt="any")])
     job_id = work.submit(script=work.script("--max-restarts", "0"))
     assert cluster.wait_ended(job_id, limit_s=90) == "FAILED", work.text()
     rows = cluster.wait_history(job_id, "REQUEUED", "FAILED")
