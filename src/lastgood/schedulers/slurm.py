@@ -95,9 +95,20 @@ class SlurmScheduler(LocalScheduler):
             hold_codes=parse_codes(config.get("RequeueExitHold", "")),
             has_next_segment=self._segments.has_next(),
             kill_wait_s=parse_seconds(config.get("KillWait", "")) or Rules().kill_wait_s,
-            grace_s=parse_seconds(partition.get("GraceTime", "")) or 0.0,
+            grace_s=max(parse_seconds(partition.get("GraceTime", "")) or 0.0, self._grace_of_qos(config)),
             preempts_by=value_of(partition, "PreemptMode"),
         )
+
+    def _grace_of_qos(self, config: dict[str, str]) -> float:
+        """Where jobs are preempted by QOS, its grace time counts."""
+        name = value_of(self._job, "QOS")
+        if "qos" not in config.get("PreemptType", "") or not name:
+            return 0.0
+        try:
+            return parse_seconds(self._commands.qos(name).get("GraceTime", "")) or 0.0
+        except LastgoodError as error:
+            self._say(f"note: the grace time of QOS {name} is not known: {error.what}")
+            return 0.0
 
     def deadline(self) -> float | None:
         ends = [parse_time(self._job.get("EndTime", "")), super().deadline()]

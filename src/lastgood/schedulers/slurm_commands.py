@@ -160,6 +160,11 @@ class SlurmCommands:
         shown = self._ask(["scontrol", "-o", "show", "partition", name], f"look up partition {name}", limit_s)
         return fields(shown.strip())
 
+    def qos(self, name: str, *, limit_s: float = QUESTION_S) -> dict[str, str]:
+        """GraceTime and PreemptMode of a quality of service; empty if there is none of that name."""
+        words = ["sacctmgr", "-P", "show", "qos", name, "format=Name,GraceTime,PreemptMode"]
+        return next(iter(parse_table(self._ask(words, f"look up QOS {name}", limit_s))), {})
+
     def partitions(self, *, limit_s: float = QUESTION_S) -> list[dict[str, str]]:
         return records(self._ask(["scontrol", "-o", "show", "partition"], "look up the partitions", limit_s))
 
