@@ -44,7 +44,7 @@ def avoid(
 ) -> Left | None:
     """Have the job started again, by the means that it has anyway, and not on these nodes; None if it cannot be."""
     chosen = handback.plan(rules)
-    away = compress_hosts(dict.fromkeys([*_excluded(job), *nodes]))
+    away = compress_hosts(sorted({*_excluded(job), *nodes}))
     where = f"on other nodes than {compress_hosts(nodes)}"
     try:
         if chosen.means in (Means.EXIT_CODE, Means.REQUEUE):
