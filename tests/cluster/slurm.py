@@ -87,6 +87,7 @@ class SlurmCluster:
         database_port, _, accounting_port = self._ports.numbers[:3]
         self.directory.mkdir(parents=True, exist_ok=True)
         (self.directory / "state").mkdir()
+        (self.directory / "tmp").mkdir()
         for number in range(configuration.GPUS):
             os.mknod(self.directory / f"gpu{number}", 0o666 | stat.S_IFCHR, os.makedev(1, 3))
         for name in self.nodes:
@@ -111,6 +112,8 @@ class SlurmCluster:
             "--no-defaults",
             "--user=root",
             f"--datadir={self.directory}/db",
+            # Each mariadbd that starts removes all temporary tables in its directory for them.
+            f"--tmpdir={self.directory}/tmp",
             "--innodb-buffer-pool-size=64M",
             "--innodb-log-file-size=16M",
             # Nobody needs these data after the tests.
