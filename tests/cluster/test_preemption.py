@@ -65,3 +65,20 @@ def test_preempted_while_a_save_is_being_written_the_job_has_that_save_or_the_on
     work.check_answer()
     assert [row["State"] for row in cluster.history(job_id)] == ["PREEMPTED", "COMPLETED"]
     assert work.done_twice() == 0, work.text()
+
+
+def test_a_script_that_asks_for_a_new_start_gets_one_and_then_goes_on(cluster: SlurmCluster, shared: Path) -> None:
+    """Slurm runs the same script each time: a new start at each would never get anywhere."""
+    before = Work(cluster, shared, steps=30, every=5)
+    assert cluster.wait_ended(before.submit("--nodelist=n1")) == "COMPLETED", before.text()
+    work = Work(cluster, shared, steps=150)
+    job_id = work.submit("--partition=main", "--nodelist=n1", script=work.script("--fresh"))
+    work.wait_text("of rank 0 in attempt 2")
+    work.wait_step(45)
+    cluster.preempt(["n1"])
+    cluster.wait_restarted(job_id)
+    assert cluster.wait_ended(job_id, limit_s=90) == "COMPLETED", work.text()
+    work.check_answer()
+    assert work.event(2, "started")["how"] == "fresh"
+    assert work.event(3, "started")["how"] == "resumed"
+    assert "going on" in work.text()

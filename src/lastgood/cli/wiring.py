@@ -58,14 +58,16 @@ def run_job(request: RunRequest) -> int:
     check_command(request.command, environment.get("PATH"))
     if environment.get("SLURM_JOB_ID"):
         refuse_in_tasks(environment)
+    # A script that says --fresh says so again each time that Slurm starts it again.
+    is_first = environment.get("SLURM_RESTART_COUNT", "0") == "0"
     with SignalInbox() as inbox:
-        if not request.settings.is_fresh:
+        if not (request.settings.is_fresh and is_first):
             refuse_vanished(request.job, records)
         job = create_job(request.job)
         console = Console(JobLog(job.log), is_quiet=request.is_quiet)
         try:
             with take_lock(job, request.settings.grace_s, console, inbox) as lock:
-                if request.settings.is_fresh:
+                if request.settings.is_fresh and is_first:
                     # Not before the lock is ours: a job that somebody runs keeps its record.
                     records.forget(job.path)
                 become_subreaper()

@@ -38,6 +38,11 @@ def is_cause_unknown(record: Record) -> bool:
     return ended is None or str(ended.data.get("stop_cause", "")).startswith("SIG")
 
 
+def is_begun_in_chain(records: list[Record], here: dict[str, Any]) -> bool:
+    """True if an attempt of the chain that `here` belongs to has begun: a new start that was asked for was that one."""
+    return bool(here) and any(allocation_of(record).get("chain") == here.get("chain") for record in records)
+
+
 def chain_end(records: list[Record], here: dict[str, Any]) -> ChainEnd | None:
     """None if the chain goes on. A job that is submitted anew is another chain, and is not bound by this."""
     if not records or not is_before_in_chain(records[-1], here):

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from lastgood.core.accounting import Record
-from lastgood.core.chain import ChainEnd, allocation_of, chain_end, is_before_in_chain, is_cause_unknown
+from lastgood.core.chain import ChainEnd, allocation_of, chain_end, is_before_in_chain, is_begun_in_chain, is_cause_unknown
 from lastgood.core.errors import EXIT_INTERRUPTED, EXIT_NO_PROGRESS, EXIT_SAVED_RUN_AGAIN, LastgoodError
 from lastgood.core.handback import Interruption
 from lastgood.core.hang import HangPolicy
@@ -93,6 +93,9 @@ class Supervisor:
         with explained("read the history of", self._job.attempts, safe="nothing was changed"):
             records = read_records(self._job)
         is_fresh = self._settings.is_fresh
+        if is_fresh and is_begun_in_chain(records, self._scheduler.allocation()):
+            self._say("the new start that --fresh asks for was made when this job began: going on")
+            is_fresh = False
         if not is_fresh:
             self._past = past_of(records)
             self._tell_of_lost_launcher()
