@@ -26,7 +26,7 @@ lint: $(VENV)/.test  ## style, types, layers, generated pages
 
 test: $(VENV)/.test lint  ## everything, as CI runs it: minutes
 	$(PYTEST) -n 2 -m "not cluster"
-	$(PYTEST) -n 4 -m cluster
+	$(PYTEST) -n 4 -m cluster tests/cluster
 
 cluster: $(VENV)/.test  ## a Slurm cluster of four nodes on this machine, to try things on, until Ctrl-C
 	@cd tests && exec $(abspath $(BIN))/python -m cluster
