@@ -35,6 +35,9 @@ _TURN_S = 0.25
 _ALIVE_S = 2.0
 """How often the launcher hears from us if there is nothing to say."""
 
+_SUCCESSOR_S = 8.0
+"""How long a launcher that lives takes at most to start another agent in our place."""
+
 _NOT_FOR_US = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -76,6 +79,8 @@ class Agent:
             self._turn(_TURN_S)
             self._drain()
         if self._is_orphan:
+            if self._await_successor():
+                return
             self._end_members()
         self._leave()
 
@@ -157,8 +162,9 @@ class Agent:
 
     def _end_attempt(self) -> None:
         if self._directory is not None:
-            with suppress(OSError):
-                (self._directory.path / agent_file(self._node)).unlink(missing_ok=True)
+            if not self._is_replaced():
+                with suppress(OSError):
+                    (self._directory.path / agent_file(self._node)).unlink(missing_ok=True)
             self._directory.close()
         self._begin, self._members, self._directory = None, None, None
         self._told.clear()
@@ -223,6 +229,21 @@ class Agent:
         return self._is_wanted
 
     # The end -------------------------------------------------------------------------------------------------
+
+    def _await_successor(self) -> bool:
+        """Nobody listens any more. Only our step may have ended, not the launcher: true if it sends another agent."""
+        end = time.monotonic() + _SUCCESSOR_S
+        while self._directory is not None and time.monotonic() < end:
+            if self._is_replaced():
+                return True
+            time.sleep(_TURN_S)
+        return False
+
+    def _is_replaced(self) -> bool:
+        with suppress(OSError, ValueError):
+            path = Path(self._begin.heartbeats) if self._begin is not None else Path()
+            return int((path / agent_file(self._node)).read_text()) != os.getpid()
+        return False
 
     def _end_members(self) -> None:
         """The launcher is gone, and would have ended what it started: it saves, and stops."""
