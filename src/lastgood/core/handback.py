@@ -62,6 +62,9 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     """EndTime is a time. It is not once Slurm has put the job back into the queue."""
     is_preempted: bool = False
     """PreemptTime is a time."""
+    was_requeued: bool = False
+    """Restarts has gone up since this start of the job. EndTime does not always tell: for a job with a time limit it may
+    be a time ahead (seen with 22.05)."""
 
 
 def interruption_of(job: JobState) -> Interruption:
@@ -69,13 +72,15 @@ def interruption_of(job: JobState) -> Interruption:
 
     >>> interruption_of(JobState(state="COMPLETING", has_end=False)).value
     'requeued by Slurm'
+    >>> interruption_of(JobState(state="COMPLETING", was_requeued=True)).value
+    'requeued by Slurm'
     >>> interruption_of(JobState(state="RUNNING", has_end=False)) is Interruption.NONE
     True
     """
     if job.state == "RUNNING":
         # EndTime is "Unknown" for a job without a time limit, if it was not backfill that started it.
         return Interruption.PREEMPTION if job.is_preempted else Interruption.NONE
-    if job.state == "PENDING" or not job.has_end:
+    if job.state == "PENDING" or job.was_requeued or not job.has_end:
         return Interruption.REQUEUED
     if job.is_preempted:
         return Interruption.PREEMPTION

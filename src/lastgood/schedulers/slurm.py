@@ -170,12 +170,27 @@ class SlurmScheduler(LocalScheduler):
     def _ask(self) -> Interruption:
         limit_s = min(_CAUSE_S, self.rules.kill_wait_s / 4)
         try:
-            self._found = handback.interruption_of(_state_of(self._commands.show_job(self.job_id, limit_s=limit_s)))
+            self._found = handback.interruption_of(self._state_of(self._commands.show_job(self.job_id, limit_s=limit_s)))
         except NoSuchJobError:
             self._found = Interruption.CANCELLED
         except SchedulerError:
             self._found = Interruption.UNKNOWN
         return self._found
+
+    def _state_of(self, job: dict[str, str]) -> JobState:
+        restarts = job.get("Restarts", "")
+        return JobState(
+            state=job.get("JobState", ""),
+            reason=value_of(job, "Reason"),
+            has_end=parse_time(job.get("EndTime", "")) is not None,
+            is_preempted=parse_time(job.get("PreemptTime", "")) is not None,
+            was_requeued=restarts.isdigit() and int(restarts) > self._restart_count,
+        )
+
+    @property
+    def _restart_count(self) -> int:
+        """Of the start of the job that this process belongs to."""
+        return self.restart_counts().get("SLURM_RESTART_COUNT", 0)
 
     def hand_back(self, *, is_by_clock: bool) -> Left:
         """Have the job started again. `is_by_clock`: it stopped because its own clock said that the time is up."""
@@ -260,15 +275,6 @@ class SlurmScheduler(LocalScheduler):
             rows, _ = self._commands.history([job_id])
             state = rows[-1].get("State", "") if rows else ""
         return state.startswith("CANCELLED")
-
-
-def _state_of(job: dict[str, str]) -> JobState:
-    return JobState(
-        state=job.get("JobState", ""),
-        reason=value_of(job, "Reason"),
-        has_end=parse_time(job.get("EndTime", "")) is not None,
-        is_preempted=parse_time(job.get("PreemptTime", "")) is not None,
-    )
 
 
 def _gpus_in(tres: str) -> int:
