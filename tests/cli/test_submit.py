@@ -182,7 +182,6 @@ def test_sbatchs_own_words_are_shown(lastgood, fake):
         (["--array=1-3"], "cannot all run the job"),
         (["--array=1-3", "--chained"], "one after the other"),
         (["--chained"], "one after the other"),
-        (["--fresh"], "begin anew at every requeue"),
         (["--wrap", "x"], "after `--`"),
         (["--wait"], "answers at once"),
         (["--test-only"], "lastgood script"),

@@ -164,11 +164,6 @@ def _check(order: Order, *, is_chained: bool, no_restart: bool) -> None:
         if options.has(name, "W" if name == "wait" else ""):
             raise UsageError(f"sbatch's --{name} has no place here: {instead}", safe="nothing was submitted")
     is_long = order.work_s is not None or (order.segments or 1) > 1
-    if order.request.settings.is_fresh:
-        _refuse(
-            "--fresh in a batch script would begin anew at every requeue",
-            "give a --job directory that has not been used, or run the first attempt with `lastgood run --fresh`",
-        )
     if options.has("requeue") and options.has("no-requeue"):
         _refuse("--requeue and --no-requeue contradict each other", "give one of them")
     if no_restart and is_long:

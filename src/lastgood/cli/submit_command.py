@@ -106,7 +106,7 @@ def _keep(order: "Order", text: str, limit_s: float | None) -> "Path":
     else:
         refuse_vanished(order.job, Records(state_directory(dict(os.environ))))
         job = create_job(order.job)
-        if (finished := job.finished()) is not None:
+        if not order.request.settings.is_fresh and (finished := job.finished()) is not None:
             raise UsageError(
                 f"the job in {order.job} is finished: all its steps are done, the last is {finished.step}",
                 safe="nothing was submitted",
