@@ -203,6 +203,9 @@ class Work:
     def event(self, attempt: int, kind: str) -> dict[str, Any]:
         return next(event["data"] for event in reversed(self.events(attempt)) if event["kind"] == kind)
 
+    def event_steps(self, attempt: int, kind: str) -> list[int]:
+        return [event["data"]["step"] for event in self.events(attempt) if event["kind"] == kind]
+
     @property
     def attempts(self) -> int:
         return len(list((self.job / "attempts").glob("*[0-9].json")))

@@ -1,0 +1,117 @@
+"""Nodes and controllers that fail, and operators: the job comes back by itself and ends with the right bits."""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from .slurm import SlurmCluster
+from .work import Work
+
+
+def lose(cluster: SlurmCluster, name: str) -> None:
+    """A node dies, and the site's check of its nodes tells slurmctld at once: what it does itself takes half a minute."""
+    cluster.kill_node(name)
+    done = cluster.run("scontrol", "update", f"NodeName={name}", "State=DOWN", "Reason=test")
+    assert done.returncode == 0, done.stderr
+
+
+def check_done(cluster: SlurmCluster, work: Work, job_id: int, *states: str) -> None:
+    """It has ended well, and nothing of it is left."""
+    assert cluster.wait_ended(job_id, limit_s=150) == "COMPLETED", work.text()
+    cluster.wait_history(job_id, *states, "COMPLETED")
+    work.check_answer()
+    assert work.is_finished
+    assert cluster.run("squeue", "-h", "-a").stdout == ""
+    cluster.wait_until(
+        lambda: not any(cluster.processes_of_node(name) for name in cluster.nodes), "no process is left", 20, job_id
+    )
+
+
+def test_a_node_dies_and_slurm_finds_out_by_itself(cluster: SlurmCluster, shared: Path) -> None:
+    work = Work(cluster, shared)
+    job_id = work.submit()
+    work.wait_step(45)
+    cluster.kill_node("n1")
+    cluster.wait_restarted(job_id)
+    check_done(cluster, work, job_id, "NODE_FAIL")
+    # The new launcher finds an attempt of which nobody saw the end.
+    assert work.outcomes() == ["", "finished"]
+    assert 0 < work.done_twice() <= 20
+    assert "the last attempt ended without its launcher" in work.text()
+
+
+def test_one_of_two_nodes_dies_and_slurm_finds_out_by_itself(cluster: SlurmCluster, shared: Path) -> None:
+    """With a time limit, as real jobs have: what Slurm shows of the job while it ends is not the same as without."""
+    work = Work(cluster, shared, ranks=2)
+    job_id = work.submit("--time=60")
+    work.wait_step(45)
+    cluster.kill_node("n2")
+    cluster.wait_restarted(job_id)
+    check_done(cluster, work, job_id, "NODE_FAIL")
+    assert work.outcomes() == ["node failure", "finished"]
+    assert work.event(1, "ended")["node"] == "n2"
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_node_dies_during_a_save(cluster: SlurmCluster, shared: Path, ranks: int) -> None:
+    """Of two nodes the one with rank 0 and the launcher; the other one's part is written, and counts for nothing."""
+    work = Work(cluster, shared, steps=60, every=20, pause_s=0.1, ranks=ranks, size=1_000_000, slow_write="2MB/s")
+    job_id = work.submit("--mem=1000")
+    begun = work.job / "checkpoints" / "000000000040-0001"
+    work.wait_until(begun.exists, "the save of step 40 has begun")
+    lose(cluster, "n1")
+    assert not (begun / "manifest.json").exists()
+    check_done(cluster, work, job_id, "NODE_FAIL")
+    assert work.event(2, "started")["step"] == 20
+    assert not begun.exists()
+    assert work.outcomes() == ["", "finished"]
+
+
+def test_a_node_dies_during_a_commit(cluster: SlurmCluster, shared: Path) -> None:
+    """All is written and flushed but the one rename, which is held back here until the node is dead."""
+    work = Work(cluster, shared, steps=100, every=20)
+    job_id = work.submit()
+    work.wait_until(lambda: work.event_steps(1, "committed")[-1:] == [20], "step 20 is committed")
+    (keeper,) = [p for p in cluster.processes_of_node("n1") if "lastgood.keeper" in p.cmdline()]
+    renames = "rename,renameat,renameat2"
+    words = ["strace", "-f", "-qq", "-o", "/dev/null", "-p", str(keeper.pid)]
+    tracer = subprocess.Popen([*words, "-e", f"trace={renames}", "-e", f"inject={renames}:delay_enter=60s"])
+    try:
+        begun = work.job / "checkpoints" / "000000000040-0001"
+        work.wait_until(lambda: any(begun.glob("manifest.json.*.part")), "step 40 is about to be committed")
+        lose(cluster, "n1")
+    finally:
+        tracer.kill()
+        tracer.wait()
+    assert not (begun / "manifest.json").exists()
+    check_done(cluster, work, job_id, "NODE_FAIL")
+    assert work.event(2, "started")["step"] == 20
+    assert work.outcomes() == ["", "finished"]
+
+
+def test_a_node_dies_while_the_job_waits_for_its_restart(cluster: SlurmCluster, shared: Path) -> None:
+    """The node that it ran on and the one that it would start on next."""
+    work = Work(cluster, shared, steps=100)
+    job_id = work.submit()
+    work.wait_step(45)
+    lose(cluster, "n1")
+    cluster.wait_for(job_id, "PENDING")
+    lose(cluster, "n2")
+    check_done(cluster, work, job_id, "NODE_FAIL")
+    assert cluster.history(job_id)[-1]["NodeList"] == "n3"
+    assert work.outcomes() == ["", "finished"]
+
+
+def test_an_operator_requeues_the_job(cluster: SlurmCluster, shared: Path) -> None:
+    """No failure, and nothing is lost."""
+    work = Work(cluster, shared, steps=100)
+    job_id = work.submit("--time=60", script=work.script("--max-restarts", "1"))
+    work.wait_step(45)
+    cluster.run("scontrol", "requeue", str(job_id))
+    check_done(cluster, work, job_id, "REQUEUED")
+    assert work.outcomes() == ["preempted", "finished"]
+    assert work.event(1, "ended")["stop_cause"] == "requeued by Slurm"
+    assert work.event(1, "decided")["restarts_left"] == 1
+    assert work.done_twice() == 0
