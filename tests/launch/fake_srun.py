@@ -64,8 +64,8 @@ def _run_step(link: socket.socket, step: int) -> None:
     is_strict = (
         request["environment"].get("SLURM_KILL_BAD_EXIT") == "1" and "--kill-on-bad-exit=0" not in request["words"]
     )
-    while any(task.poll() is None for task in tasks):
-        if is_strict and any(task.poll() for task in tasks):
+    while None in (ends := [task.poll() for task in tasks]):
+        if is_strict and any(ends):
             _send(tasks, signal.SIGTERM)
             time.sleep(0.5)
             _send(tasks, signal.SIGKILL)

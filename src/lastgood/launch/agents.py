@@ -76,6 +76,8 @@ class NodeAgents:
         self._happened: list[agent_talk.Happened] = []
         self._awaited: set[str] = set()
         """Nodes whose agent is starting."""
+        self._missed: list[agent_talk.Deliver] = []
+        """Signals of this attempt that came while an agent was starting."""
         self.signalled: list[int] = []
         """Signals that agents got from somebody else, until they are taken."""
 
@@ -187,6 +189,7 @@ class NodeAgents:
         for node in self._nodes.values():
             node.beats = {}
         self.signalled.clear()
+        self._missed.clear()
         self._begin = Begin(self._next_id(), launch, attempt, os.fspath(heartbeats), grace_s)
         self._send(self._begin)
         self._await_answers(self._begin.id, READY_LIMIT_S)
@@ -200,7 +203,10 @@ class NodeAgents:
 
     def signal(self, number: int) -> int:
         """Pass a signal on to the processes of the attempt on all nodes; how many got one."""
-        return self._order(agent_talk.Deliver(self._next_id(), number))
+        command = agent_talk.Deliver(self._next_id(), number)
+        if self._awaited:
+            self._missed.append(command)
+        return self._order(command)
 
     def kill(self) -> int:
         return self.signal(SIGKILL)
@@ -311,8 +317,10 @@ class NodeAgents:
             self._nodes[answer.node] = _Node(step, answer.sees_job, now)
             self._awaited.discard(answer.node)
             if self._begin is not None:
-                # It has come late, or again.
-                self._send(self._begin)
+                # It has come late, or in the place of another.
+                step.send(self._begin)
+                for command in self._missed:
+                    step.send(command)
             return
         if (node := self._nodes.get(answer.node)) is None:
             return
