@@ -89,6 +89,11 @@ class NodeAgents:
         return bool(self._nodes) and any(not step.is_over for step in self._steps)
 
     @property
+    def are_expected(self) -> bool:
+        """Some agent answers, or is starting: what it is told now it does then."""
+        return any(not step.is_over for step in self._steps) and bool(self._nodes or self._awaited)
+
+    @property
     def sees_job(self) -> dict[str, bool]:
         """For each node whose agent answers: whether the job's directory is visible there."""
         return {name: node.sees_job for name, node in self._nodes.items()}

@@ -29,7 +29,7 @@ class StepCommand(Command):
         if self.status is not None:
             # What srun has left behind here is like any process.
             return self._tell_agents(number) + super().send(number)
-        if self._agents is not None and self._agents.are_there:
+        if self._agents is not None and self._agents.are_expected:
             return self._tell_agents(number)
         return self._to_srun(SIGUSR2 if number == SAVE_SIGNAL else SIGUSR1)
 
