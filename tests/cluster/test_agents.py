@@ -1,0 +1,84 @@
+"""The launcher's agents beside the command's step, under the real Slurm."""
+
+import shlex
+import sys
+from pathlib import Path
+
+import psutil
+
+from lastgood.core.layout import Env
+from lastgood.store.attempts import read_events
+from lastgood.store.jobdir import open_job
+from launch.step_programs import SIGNALLED, TOGETHER
+
+from .slurm import SlurmCluster
+
+
+def submit(cluster: SlurmCluster, shared: Path, source: str, *words: object, srun: str = "", sbatch: str = "") -> int:
+    """Two nodes; the last line of the script is `lastgood run -- srun`."""
+    program = shared / "ranks.py"
+    program.write_text(source)
+    command = shlex.join([sys.executable, str(program), *map(str, words)])
+    lines = [
+        "#!/bin/bash",
+        f"export LASTGOOD_STATE_DIR={shared}/state OMP_NUM_THREADS=1",
+        f"exec {sys.executable} -m lastgood run --job {shared}/job -- srun {srun} {command}",
+    ]
+    options = ["--nodes=2", "--ntasks=2", "--ntasks-per-node=1", f"--output={shared}/out.txt", *sbatch.split()]
+    return cluster.submit("\n".join(lines), *options, directory=shared)
+
+
+def output(shared: Path) -> str:
+    path = shared / "out.txt"
+    return path.read_text() if path.exists() else ""
+
+
+def left_of(shared: Path) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if str(shared) in " ".join(process.cmdline()) or str(shared) in process.environ().get(Env.JOB, ""):
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def test_after_a_rank_is_killed_both_nodes_restore_from_memory_in_the_same_allocation(
+    cluster: SlurmCluster, shared: Path
+) -> None:
+    job = submit(cluster, shared, TOGETHER, 40, "damage", "die")
+    assert cluster.wait_ended(job) == "COMPLETED", output(shared)
+    started = [e.data for n in (1, 2) for e in read_events(open_job(shared / "job"), n) if e.kind == "started"]
+    # On storage that step is damaged: whoever had read it there would have gone back to the one before.
+    assert [(data["step"], data["is_from_memory"]) for data in started] == [(0, False), (20, True)]
+    for rank in (0, 1):
+        assert f"rank {rank} has {820 * (rank + 1)}" in output(shared)
+    assert [line["State"] for line in cluster.history(job)] == ["COMPLETED"], "no other attempt of Slurm"
+    cluster.wait_until(lambda: not left_of(shared), "nothing is left", 20)
+
+
+def test_agents_take_nothing_from_the_command_and_are_not_ended_by_signals_for_it(
+    cluster: SlurmCluster, shared: Path
+) -> None:
+    job = submit(
+        cluster,
+        shared,
+        SIGNALLED,
+        srun="--exclusive --cpus-per-task=4 --gres=gpu:2 --mem=1000",
+        sbatch="--cpus-per-task=4 --gres=gpu:2 --mem=1000",
+    )
+    cluster.wait_until(lambda: all(f"rank {n} is ready" in output(shared) for n in (0, 1)), "both ranks run", 60)
+    assert "note: no agent" not in output(shared)
+    # To all steps, and so to the agents, too.
+    cluster.run("scancel", "--signal=USR2", str(job))
+    cluster.wait_until(lambda: output(shared).count("SIGUSR2") >= 2, "both ranks got it", 30)
+    cluster.run("scancel", "--signal=USR1", str(job))
+    cluster.wait_until(lambda: output(shared).count("SIGUSR1") >= 2, "both ranks got it", 30)
+    assert "the agents on" not in output(shared), "they live on"
+    cluster.cancel(job)
+    assert cluster.wait_ended(job).startswith("CANCELLED")
+    for rank in (0, 1):
+        assert f"rank {rank} on n" in output(shared)
+    assert output(shared).count("SIGTERM\n") >= 2, output(shared)
+    cluster.wait_until(lambda: not left_of(shared), "nothing is left", 20)
