@@ -1,0 +1,89 @@
+"""Segments of one job, submitted as a chain or as an array, and arrays of many jobs."""
+
+from pathlib import Path
+
+from .queue import queued
+from .slurm import SlurmCluster
+from .work import Work
+
+
+def chain(work: Work, count: int, *sbatch: str, script: str) -> list[int]:
+    """Jobs with one script, each waiting for the end of the one before."""
+    path = work.directory / "batch.sh"
+    path.write_text(script.replace("\n", "\nexport LASTGOOD_CHAIN=a-chain\n", 1))
+    ids: list[int] = []
+    for _ in range(count):
+        behind = [f"--dependency=afterany:{ids[-1]}"] if ids else []
+        ids.append(work.submit(*behind, *sbatch, script=path))
+    return ids
+
+
+def signal_task(cluster: SlurmCluster, task: str) -> None:
+    """SIGUSR1 to the batch script. scancel delivers it, finds a few seconds later that the task has ended of it, and
+    complains."""
+    cluster.run("scancel", "--signal=USR1", "--batch", task)
+
+
+def test_a_chain_goes_on_at_each_limit_and_ends_with_the_segment_that_finishes(
+    cluster: SlurmCluster, shared: Path
+) -> None:
+    """Two segments do the work, and the third is taken out of the queue. Another job of the user that waits for the chain
+    is left alone."""
+    work = Work(cluster, shared, steps=200)
+    ids = chain(work, 3, script=work.script())
+    evaluation = work.submit(f"--dependency=afterany:{ids[0]}", "--job-name=batch.sh", script="#!/bin/sh\nsleep 0.1\n")
+    work.wait_step(45)
+    cluster.cancel(ids[0], "--signal=USR1", "--batch")
+    assert cluster.wait_ended(ids[0]) == "FAILED", work.text()
+    assert cluster.wait_ended(ids[1]) == "COMPLETED", work.text()
+    assert cluster.wait_ended(ids[2]) == "CANCELLED", work.text()
+    assert cluster.wait_ended(evaluation) == "COMPLETED"
+    work.check_answer()
+    assert work.outcomes() == ["preempted", "finished"], work.text()
+    assert work.done_twice() == 0
+    assert queued(cluster) == []
+
+
+def test_the_tasks_of_a_chained_array_are_segments_of_one_job(cluster: SlurmCluster, shared: Path) -> None:
+    """Numbers with gaps: the first two tasks do the work, the third is not needed."""
+    work = Work(cluster, shared, steps=200)
+    array = work.submit("--array=1,5,9%1", script=work.script("--chained"))
+    work.wait_step(45)
+    signal_task(cluster, f"{array}_1")
+    work.wait_until(lambda: not queued(cluster), "nothing is left in the queue")
+    ends = [cluster.wait_ended(f"{array}_{task}") for task in (1, 5, 9)]
+    assert ends == ["FAILED", "COMPLETED", "CANCELLED"], work.text()
+    work.check_answer()
+    assert work.outcomes() == ["preempted", "finished"], work.text()
+    assert work.done_twice() == 0
+    assert [work.event(n, "allocation")["chain"] for n in (1, 2)] == [str(array)] * 2
+
+
+def test_the_tasks_of_an_array_are_jobs_of_their_own(cluster: SlurmCluster, shared: Path) -> None:
+    """One of them is interrupted, and comes back; the others do not notice."""
+    works = {task: Work(cluster, shared / f"task-{task}", steps=150) for task in (1, 2, 3)}
+    script = works[1].script()
+    for name, place in (("job", "%a"), ("results", "'\"$SLURM_ARRAY_TASK_ID\"'")):
+        script = script.replace(f"{shared}/task-1/{name}", f"{shared}/task-{place}/{name}")
+    array = works[1].submit("--array=1-3", f"--output={shared}/task-%a/output.txt", script=script)
+    works[2].wait_step(45)
+    signal_task(cluster, f"{array}_2")
+    works[1].wait_until(lambda: not queued(cluster), "nothing is left in the queue")
+    for work in works.values():
+        work.check_answer()
+        assert work.done_twice() == 0
+    assert {task: work.outcomes() for task, work in works.items()} == {
+        1: ["finished"],
+        2: ["preempted", "finished"],
+        3: ["finished"],
+    }
+
+
+def test_an_array_of_which_nothing_says_what_its_tasks_are_is_refused(cluster: SlurmCluster, shared: Path) -> None:
+    work = Work(cluster, shared)
+    array = work.submit("--array=1-2%1")
+    work.wait_until(lambda: not queued(cluster), "both have ended")
+    rows = cluster.wait_history(array, "FAILED", "FAILED")
+    assert [row["ExitCode"] for row in rows] == ["2:0"] * 2
+    assert f"put %a into it: --job {work.job}-%a; for segments of one job, add --chained" in work.text()
+    assert not work.job.exists()
