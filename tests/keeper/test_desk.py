@@ -253,6 +253,18 @@ def test_what_the_ranks_give_up_is_not_waited_for(told: Told) -> None:
     assert "rank 1 gave no part (rank 1 had no space)" in told.hear(Failed, 5).what
 
 
+def test_when_all_other_nodes_have_ended_nothing_that_lacks_a_part_is_waited_for(told: Told, job: JobDirectory) -> None:
+    told.give(5, world_size=2)
+    told.hear(Written, 5)
+    told.give(6, world_size=2)
+    told.hear(Written, 6)
+    told.desk.give_up(None, "the ranks of other nodes have ended")
+    for step in (5, 6):
+        assert "rank 1 gave no part (the ranks of other nodes have ended)" in told.hear(Failed, step).what
+    told.rest()
+    assert directories(job) == []
+
+
 def test_what_is_given_up_although_it_is_whole_is_committed(
     told: Told, job: JobDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

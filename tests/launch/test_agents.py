@@ -168,6 +168,17 @@ def test_a_rank_is_killed_and_all_restore_from_the_memory_of_their_nodes(allocat
     assert len(allocation.outcomes()) == 2
 
 
+def test_a_part_that_a_dead_rank_of_another_node_owes_is_not_waited_for_to_the_limit(
+    allocation: Launcher, script: Script
+) -> None:
+    ended = allocation.run("srun", sys.executable, script("ranks.py", TOGETHER), 40, "die before its part")
+    assert ended.code == 0, ended.err
+    assert resumed(allocation) | {"step": 10, "is_from_memory": True} == resumed(allocation)
+    (failed,) = (e["data"] for e in allocation.events(1) if e["kind"] == "save_failed")
+    assert "rank 1 gave no part (the ranks of other nodes have ended without it)" in failed["error"]
+    assert f"rank 1 has {2 * 820}" in ended.out
+
+
 def test_where_one_node_has_lost_its_memory_that_node_reads_storage(
     allocation: Launcher, script: Script, tmp_path: Path
 ) -> None:

@@ -81,6 +81,10 @@ class Keeper:
         """The ranks know that this save has failed: what waits for a part of it may stop waiting."""
         self._channel.send(protocol.GiveUp(step, attempt, protocol.printable(reason)))
 
+    def give_up_rest(self, reason: str) -> None:
+        """No rank lives, and the keepers of other nodes have nothing left to write."""
+        self._channel.send(protocol.GiveUpRest(reason))
+
     def save(self, slot: int, order: Order) -> None:
         """A slot holds a snapshot: write it, and commit it with the others."""
         fd = protocol.pack(order)

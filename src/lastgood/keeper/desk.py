@@ -117,12 +117,13 @@ class Desk:
         if is_written:
             self._notify(giver, Written(order.step))
 
-    def give_up(self, key: Key, reason: str) -> None:
-        """A part of that checkpoint will not come, the ranks say."""
+    def give_up(self, key: Key | None, reason: str) -> None:
+        """Parts of that checkpoint, or of all, that are not there yet will not come from other nodes."""
         with self._changed:
-            if (making := self._making.get(key)) is not None:
-                making.given_up = reason
-                self._note_change()
+            for one in [key] if key is not None else list(self._making):
+                if (making := self._making.get(one)) is not None:
+                    making.given_up = reason
+                    self._note_change()
 
     def take_up(self, wish: TakeUp, giver: int) -> None:
         """An attempt begins; what is on its stage is promoted from now on, on its behalf."""

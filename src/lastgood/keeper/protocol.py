@@ -8,6 +8,7 @@
     Save(slot) + the order              ->
                                         <- Written, then Committed; or Failed
     GiveUp(step)                        ->                       the ranks know that this save has failed
+    GiveUpRest                          ->                       nothing more will come from other nodes
     Lend(name, rank)                    -> Lent + the memory     to restore from it
     Take                                -> Taken + the memory    a later attempt takes over the slots of this rank
     TakeUp(stage)                       ->                       an attempt begins: promote what is staged
@@ -95,6 +96,12 @@ class GiveUp(msgspec.Struct, frozen=True, tag="give_up"):
 
     step: int
     attempt: int
+    reason: str
+
+
+class GiveUpRest(msgspec.Struct, frozen=True, tag="give_up_rest"):
+    """The same for all saves that are being made: no rank lives on any node, and other keepers have nothing left."""
+
     reason: str
 
 
@@ -241,7 +248,7 @@ class Bye(msgspec.Struct, frozen=True, tag="bye"):
     pass
 
 
-Request = Hello | Slots | Begin | Save | GiveUp | Lend | Take | TakeUp | Drain | Ask | Bye
+Request = Hello | Slots | Begin | Save | GiveUp | GiveUpRest | Lend | Take | TakeUp | Drain | Ask | Bye
 Event = Written | Committed | Cleared | Promoted | Failed
 Answer = Welcome | Refused | Lent | Taken | Drained | Standing | Event
 

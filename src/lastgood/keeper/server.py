@@ -171,6 +171,8 @@ class Server:
         elif isinstance(message, protocol.Ask):
             held_bytes = sum(slot.arena.capacity for slots in self._slots.values() for slot in slots)
             self._say(peer, protocol.Standing(os.getpid(), self._desk.waiting(), held_bytes))
+        elif isinstance(message, protocol.GiveUpRest):
+            self._desk.give_up(None, message.reason)
         elif isinstance(message, protocol.Bye):
             self._let_go(peer)
         elif peer.rank is None:

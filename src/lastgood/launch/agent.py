@@ -117,6 +117,9 @@ class Agent:
             self._done(command.id, self._ask_for_stacks())
         elif isinstance(command, agent_talk.Drain):
             self._drains.append(command)
+        elif isinstance(command, agent_talk.GiveUpRest):
+            if self._hold is not None:
+                self._hold.give_up_rest("the ranks of other nodes have ended without it")
         elif isinstance(command, agent_talk.Over):
             self._end_attempt()
         else:

@@ -55,6 +55,10 @@ class Drain(msgspec.Struct, frozen=True, tag_field="kind", tag="drain"):
     is_last: bool = False
 
 
+class GiveUpRest(msgspec.Struct, frozen=True, tag_field="kind", tag="give_up_rest"):
+    """For the keeper that still waits: the others have nothing left to write, and no rank lives."""
+
+
 class Over(msgspec.Struct, frozen=True, tag_field="kind", tag="over"):
     pass
 
@@ -120,7 +124,7 @@ class Signalled(msgspec.Struct, frozen=True, tag_field="kind", tag="signalled"):
     number: int
 
 
-Command = Begin | Deliver | Stacks | Drain | Over | Bye
+Command = Begin | Deliver | Stacks | Drain | GiveUpRest | Over | Bye
 Answer = Ready | Beats | Done | Told | Happened | Signalled
 
 _encode = msgspec.json.Encoder().encode

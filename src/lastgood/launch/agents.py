@@ -27,6 +27,9 @@ _STARTS = 4
 """More deaths have a cause that another start does not mend."""
 
 _LEAVE_S = 15.0
+
+_ALONE_S = 10.0
+"""How long the last keeper that is not done may look for parts of nodes whose keepers are."""
 _TURN_S = 0.2
 
 
@@ -258,11 +261,19 @@ class NodeAgents:
     def _drain(self, may_wait: Callable[[], bool], what: str, *, is_last: bool) -> None:
         number = self._next_id()
         self._send(agent_talk.Drain(number, is_last))
-        end = time.monotonic() + WRITE_LIMIT_S
+        began = alone_since = time.monotonic()
         while waited := self._unanswered(number):
-            if not may_wait() or time.monotonic() > end:
+            now = time.monotonic()
+            if not may_wait() or now > began + WRITE_LIMIT_S:
                 self._say(f"{what} on {', '.join(waited)}; going on without it")
                 return
+            if len(waited) > 1 or set(self._nodes) != set(self._names):
+                alone_since = now
+            elif not is_last and now > alone_since + _ALONE_S:
+                # All that the other nodes had is written: a part that is not there yet will not come. (What they have
+                # just written may not be seen at once, on storage of the network.)
+                self._send(agent_talk.GiveUpRest())
+                alone_since = now
             self._hear(_TURN_S)
 
     def close(self) -> None:

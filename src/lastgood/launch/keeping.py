@@ -141,6 +141,12 @@ class KeeperHold:
                 self._link = Keeper(self._job, limit_s=limit_s)
         return self._link is not None
 
+    def give_up_rest(self, reason: str) -> None:
+        """Parts that are not there by now will not come: the other nodes have nothing left to write."""
+        if self._link is not None:
+            with suppress(OSError):
+                self._link.give_up_rest(reason)
+
     def leave(self) -> None:
         """Let go of it without a word, and wait for its end: it holds what it has, for a while, for whoever comes."""
         if self._link is not None:
