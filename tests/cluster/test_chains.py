@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from .queue import queued
+from .queue import own_segments, queued
 from .slurm import SlurmCluster
 from .work import Work
 
@@ -87,3 +87,38 @@ def test_an_array_of_which_nothing_says_what_its_tasks_are_is_refused(cluster: S
     assert [row["ExitCode"] for row in rows] == ["2:0"] * 2
     assert f"put %a into it: --job {work.job}-%a; for segments of one job, add --chained" in work.text()
     assert not work.job.exists()
+
+
+def test_a_job_that_may_not_be_requeued_goes_on_after_a_preemption_and_a_node_failure(
+    cluster: SlurmCluster, shared: Path
+) -> None:
+    """Slurm ends such a job for good, and shows that much as it shows a job that was cancelled."""
+    preempted = Work(cluster, shared / "preempted", steps=400)
+    failed = Work(cluster, shared / "failed", steps=300, ranks=2)
+    first = preempted.submit("--no-requeue", "--nodelist=n4")
+    second = failed.submit("--no-requeue", "--nodelist=n[1-2]")
+    for work in (preempted, failed):
+        work.wait_step(45)
+    cluster.preempt(["n4"])
+    cluster.kill_node("n2")
+    cluster.notice("n2")
+    assert cluster.wait_ended(first) == "PREEMPTED", preempted.text()
+    assert cluster.wait_ended(second) == "NODE_FAIL", failed.text()
+    for work, how in ((preempted, "preempted"), (failed, "node failure")):
+        assert cluster.wait_ended(own_segments(work)[0], limit_s=90) == "COMPLETED", work.text()
+        work.check_answer()
+        assert work.outcomes() == [how, "finished"], work.text()
+    assert preempted.done_twice() == 0
+    cluster.wait_until(lambda: not queued(cluster), "nothing is left in the queue", 20)
+
+
+def test_what_does_not_fit_into_the_time_after_a_signal_is_said_at_the_start(
+    cluster: SlurmCluster, shared: Path
+) -> None:
+    """A write of 30 MB at 5 MB/s is longer than KillWait (5 s here)."""
+    work = Work(cluster, shared, steps=40, every=20, size=4_000_000, slow_write="5MB/s")
+    assert cluster.wait_ended(work.submit("--mem=2000")) == "COMPLETED", work.text()
+    assert "after its signal (KillWait)" not in work.text()
+    # The same job again: it is finished, and what it has measured is known.
+    assert cluster.wait_ended(work.submit("--mem=2000")) == "COMPLETED", work.text()
+    assert "and Slurm leaves 5 s after its signal (KillWait): at a preemption the newest periodic" in work.text()
