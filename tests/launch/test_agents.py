@@ -185,7 +185,7 @@ def test_where_one_node_has_lost_its_memory_that_node_reads_storage(
     allocation.environment["KEEPER_PID"] = os.fspath(tmp_path / "pid")
     process = allocation.start("srun", sys.executable, script("ranks.py", TOGETHER), 40, "forget", "die")
     keepers = wait_for(lambda: processes(allocation, "keeper/__main__.py", "n2"), "a keeper on n2")
-    assert processes(allocation, "keeper/__main__.py", "n1")
+    assert wait_for(lambda: processes(allocation, "keeper/__main__.py", "n1"), "a keeper on n1") != keepers
     (tmp_path / "new").write_text(str(keepers[0].pid))
     (tmp_path / "new").rename(tmp_path / "pid")
     ended = allocation.end_of(process)
