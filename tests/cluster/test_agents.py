@@ -14,7 +14,9 @@ from launch.step_programs import SIGNALLED, TOGETHER
 from .slurm import SlurmCluster
 
 
-def submit(cluster: SlurmCluster, shared: Path, source: str, *words: object, srun: str = "", sbatch: str = "") -> int:
+def submit(
+    cluster: SlurmCluster, shared: Path, source: str, *words: object, run: str = "", srun: str = "", sbatch: str = ""
+) -> int:
     """Two nodes; the last line of the script is `lastgood run -- srun`."""
     program = shared / "ranks.py"
     program.write_text(source)
@@ -22,7 +24,7 @@ def submit(cluster: SlurmCluster, shared: Path, source: str, *words: object, sru
     lines = [
         "#!/bin/bash",
         f"export LASTGOOD_STATE_DIR={shared}/state OMP_NUM_THREADS=1",
-        f"exec {sys.executable} -m lastgood run --job {shared}/job -- srun {srun} {command}",
+        f"exec {sys.executable} -m lastgood run --job {shared}/job {run} -- srun {srun} {command}",
     ]
     options = ["--nodes=2", "--ntasks=2", "--ntasks-per-node=1", f"--output={shared}/out.txt", *sbatch.split()]
     return cluster.submit("\n".join(lines), *options, directory=shared)
@@ -56,6 +58,27 @@ def test_after_a_rank_is_killed_both_nodes_restore_from_memory_in_the_same_alloc
         assert f"rank {rank} has {820 * (rank + 1)}" in output(shared)
     assert [line["State"] for line in cluster.history(job)] == ["COMPLETED"], "no other attempt of Slurm"
     cluster.wait_until(lambda: not left_of(shared), "nothing is left", 20)
+
+
+def test_a_rank_that_stands_still_on_the_second_node_is_found_and_says_where(
+    cluster: SlurmCluster, shared: Path
+) -> None:
+    job = submit(cluster, shared, TOGETHER, 40, "hang", run="--hang-timeout 15s")
+    assert cluster.wait_ended(job, 120) == "COMPLETED", output(shared)
+    (hang,) = (e.data for e in read_events(open_job(shared / "job"), 1) if e.kind == "hang")
+    assert hang["ranks"] == [0, 1], "asked for their stacks, on both nodes"
+    assert "ranks.py" in output(shared).partition("lastgood: hang:")[2].partition("lastgood:")[0]
+    assert "rank 1 on n2 begins at 20" in output(shared)
+    cluster.wait_until(lambda: not left_of(shared), "nothing is left", 20)
+
+
+def test_when_the_launcher_is_killed_nothing_of_it_is_left(cluster: SlurmCluster, shared: Path) -> None:
+    job = submit(cluster, shared, TOGETHER, 4000, "slow")
+    cluster.wait_until(lambda: list(shared.glob("job/checkpoints/*/manifest.json")), "a checkpoint", 60)
+    (launcher,) = (p for p in left_of(shared) if "run" in p.cmdline() and "srun" not in p.name())
+    launcher.kill()
+    cluster.wait_until(lambda: not left_of(shared), "nothing is left", 60)
+    assert cluster.wait_ended(job) == "FAILED"
 
 
 def test_agents_take_nothing_from_the_command_and_are_not_ended_by_signals_for_it(
