@@ -93,6 +93,8 @@ def test_a_job_that_may_not_be_requeued_goes_on_after_a_preemption_and_a_node_fa
     cluster: SlurmCluster, shared: Path
 ) -> None:
     """Slurm ends such a job for good, and shows that much as it shows a job that was cancelled."""
+    # Of it, some seconds are waited for an answer of the node that is dead.
+    cluster.configure(KillWait=15)
     preempted = Work(cluster, shared / "preempted", steps=400)
     failed = Work(cluster, shared / "failed", steps=300, ranks=2)
     first = preempted.submit("--no-requeue", "--nodelist=n4")

@@ -92,6 +92,8 @@ class Running:
         self._standby = standby
         self._keeper = keeper
         self._agents = agents
+        self.leave_by: float | None = None
+        """When everything is ended, if it was the scheduler that asked to stop (monotonic)."""
         self._stop: Stop | None = None
         self._kill_at: float | None = None
         self._killed_at: float | None = None
@@ -209,6 +211,8 @@ class Running:
         grace_s = self._limits.grace_s
         if number == SIGTERM and self._limits.window_s is not None:
             grace_s = min(grace_s, self._limits.window_s)
+            if self.leave_by is None:
+                self.leave_by = time.monotonic() + self._limits.window_s
         self._stop = stop_on_signal(self._stop, number, time.monotonic(), grace_s)
         self._kill_at = self._stop.kill_at
         if self._stop.is_hurried:

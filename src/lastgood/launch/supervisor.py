@@ -85,6 +85,8 @@ class Supervisor:
         self._agents = agents
         self._launch = uuid.uuid4().hex[:16]
         self._past: list[Past] = []
+        self._leave_by: float | None = None
+        """By when the scheduler ends this allocation; None if it does not, or leaves as long as it takes (monotonic)."""
         self._leaves: list[str] = []
         """Nodes that the job is to be kept away from when it is started again."""
 
@@ -170,7 +172,13 @@ class Supervisor:
 
     def _patience(self, limits: Limits) -> Callable[[], bool]:
         """Whether there is time to wait, and nobody asks for something else."""
-        return lambda: self._inbox.is_empty() and (limits.time is None or limits.time.left_s() > _LEAVE_BEFORE_S)
+
+        def has_time() -> bool:
+            if self._leave_by is not None and time.monotonic() >= self._leave_by:
+                return False
+            return self._inbox.is_empty() and (limits.time is None or limits.time.left_s() > _LEAVE_BEFORE_S)
+
+        return has_time
 
     def _attempt(
         self, command: Sequence[str], environment: Mapping[str, str], limits: Limits, *, is_fresh: bool
@@ -233,6 +241,8 @@ class Supervisor:
         evidence = running.run(arguments, given, self._lock)
         if evidence.exit_code != 0 or not evidence.is_finished:
             evidence = msgspec.structs.replace(evidence, interruption=self._scheduler.interruption())
+        if evidence.interruption:
+            self._leave_by = running.leave_by
         self._await_keeper(limits)
         self._application.note_progress(journal)
         ending = classify(evidence)
