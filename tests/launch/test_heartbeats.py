@@ -8,7 +8,7 @@ import pytest
 
 from lastgood.core.heartbeat import Heartbeat, encode, heartbeat_file
 from lastgood.launch import heartbeats
-from lastgood.launch.heartbeats import heartbeat_directory, read_heartbeats
+from lastgood.launch.heartbeats import heartbeat_directory, read_heartbeats, share_directory
 
 
 @pytest.fixture(autouse=True)
@@ -76,3 +76,38 @@ def test_what_is_no_heartbeat_is_none(memory: Path, content: bytes) -> None:
     (memory / "rank-00000").write_bytes(content)
     (memory / "rank-x").write_bytes(content)
     assert read_heartbeats(memory) == {}
+
+
+def test_a_directory_that_several_hold_goes_with_the_last() -> None:
+    with heartbeat_directory() as path:
+        first, second = share_directory(path), share_directory(path)
+        (path / "agent-n1").write_text("1\n")
+        first.close()
+        assert path.exists()
+    assert path.exists(), "an agent is slow"
+    second.close()
+    assert not path.exists()
+
+
+def test_an_agent_on_another_host_makes_the_directory_for_its_user_alone() -> None:
+    path = Path("/dev/shm") / f"lastgood-heartbeats-test-{os.getpid()}"
+    held = share_directory(path)
+    assert path.stat().st_mode & 0o777 == 0o700
+    held.close()
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("kind", ["open to others", "a link", "a file", "another name"])
+def test_no_agent_uses_a_directory_that_could_be_somebody_elses(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / ("something" if kind == "another name" else "lastgood-heartbeats-x")
+    if kind == "open to others":
+        path.mkdir()
+        path.chmod(0o755)
+    elif kind == "a link":
+        (tmp_path / "elsewhere").mkdir(mode=0o700)
+        path.symlink_to("elsewhere")
+    elif kind == "a file":
+        path.write_text("")
+    with pytest.raises(OSError):
+        share_directory(path)
+    assert not (tmp_path / "something").exists()
