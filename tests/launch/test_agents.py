@@ -138,6 +138,17 @@ def test_at_the_end_of_the_grace_time_the_ranks_are_killed_and_what_they_have_st
         assert f"rank {rank} on n{rank + 1}: SIGTERM" in ended.out
 
 
+def test_what_a_killed_srun_leaves_on_the_nodes_is_asked_to_stop(allocation: Launcher, script: Script) -> None:
+    process = allocation.start("--no-restart", "--", "srun", sys.executable, script("ranks.py", SIGNALLED))
+    for rank in (0, 1):
+        allocation.wait_for_output(f"rank {rank} is ready")
+    (srun,) = (p for p in processes(allocation, "ranks.py") if "fake_srun.py" in p.cmdline()[1])
+    srun.kill()
+    ended = allocation.end_of(process)
+    assert "2 process(es) of the command still ran on the nodes: ended them" in ended.err
+    assert allocation.outcomes() == ["killed"]
+
+
 def test_without_agents_srun_passes_on_what_it_can(allocation: Launcher, script: Script, tmp_path: Path) -> None:
     srun = tmp_path / "bin" / "srun"
     lines = srun.read_text().splitlines()

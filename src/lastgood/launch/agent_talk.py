@@ -38,7 +38,8 @@ class Begin(msgspec.Struct, frozen=True, tag_field="kind", tag="begin"):
 
 
 class Deliver(msgspec.Struct, frozen=True, tag_field="kind", tag="signal"):
-    """Send a signal to the processes of the attempt, as core.stopping says; SIGKILL to all of them."""
+    """Send a signal to the processes of the attempt, as core.stopping says; SIGKILL to all of them. 0 counts those
+    that live."""
 
     id: int
     number: int

@@ -11,6 +11,7 @@ import msgspec
 
 from lastgood.core.heartbeat import Heartbeat
 from lastgood.core.signals import SIGKILL, SIGTERM
+from lastgood.core.stopping import LEFTOVER_GRACE_S
 from lastgood.core.units import duration
 from lastgood.launch import agent_talk
 from lastgood.launch.agent_step import SRUN, AgentStep, Start, start_agents
@@ -203,8 +204,14 @@ class NodeAgents:
         self._await_answers(self._begin.id, READY_LIMIT_S)
 
     def finish(self) -> int:
-        """The attempt is over: nothing of it lives on, on any node; how many processes had to be ended."""
-        count = self.kill()
+        """The command has ended, and nothing of it lives on, on any node: what does is asked to save and stop, and then
+        killed; how many processes that were."""
+        count = self.signal(SIGTERM)
+        end = time.monotonic() + LEFTOVER_GRACE_S
+        while count and self._order(agent_talk.Deliver(self._next_id(), 0)) and time.monotonic() < end:
+            self._hear(_TURN_S)
+        if count:
+            self.kill()
         self._begin = None
         self._send(agent_talk.Over())
         return count

@@ -128,7 +128,7 @@ class Running:
             self._watch.look()
             has_ranks = beats.has_ranks()
             if self._agents is not None and (left := self._agents.finish()):
-                self._say(f"{left} process(es) of the command still ran on the nodes, and were killed")
+                self._say(f"{left} process(es) of the command still ran on the nodes: ended them")
         kills = (oom_kills() or 0) - (kills_before or 0)
         if self._standby is not None:
             kills -= self._standby.take_kills(self._command.stranger_statuses)

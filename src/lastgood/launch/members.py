@@ -61,11 +61,11 @@ class Members:
         return sorted(found.values(), key=_birth)
 
     def send(self, number: int) -> int:
-        """Pass a signal on, as core.stopping says; how many got one. SIGKILL goes to all as it is."""
+        """Pass a signal on, as core.stopping says; how many got one. SIGKILL, and 0, go to all as they are."""
         count = 0
         for process in self.find():
             chosen: int | None = number
-            if number != SIGKILL:
+            if number not in (0, SIGKILL):
                 chosen = signal_for(number, is_caught=catches(process.pid, number))
             if chosen is not None:
                 with suppress(psutil.Error):
