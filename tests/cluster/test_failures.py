@@ -1,13 +1,13 @@
 """Nodes and controllers that fail, and operators: the job comes back by itself and ends with the right bits."""
 
 import subprocess
-from collections.abc import Callable
+import time
 from pathlib import Path
 
 import pytest
 
 from .slurm import SlurmCluster
-from .work import Work
+from .work import Work, fault
 
 
 def lose(cluster: SlurmCluster, name: str) -> None:
@@ -117,3 +117,40 @@ def test_an_operator_requeues_the_job(cluster: SlurmCluster, shared: Path) -> No
     assert work.event(1, "ended")["stop_cause"] == "requeued by Slurm"
     assert work.event(1, "decided")["restarts_left"] == 1
     assert work.done_twice() == 0
+
+
+def test_slurmctld_crashes_and_comes_back_while_the_job_computes(cluster: SlurmCluster, shared: Path) -> None:
+    work = Work(cluster, shared, steps=300)
+    job_id = work.submit()
+    cluster.wait_for(job_id, "RUNNING")
+    running = time.time()
+    state = cluster.directory / "state" / "job_state"
+    # What it has not written down yet it forgets, and would start the job a second time: that is Slurm's own affair.
+    work.wait_until(lambda: state.exists() and state.stat().st_mtime > running, "slurmctld has saved its state")
+    work.wait_step(45)
+    cluster.stop_controller(crash=True)
+    work.wait_step(work.reached() + 60)
+    cluster.start_controller()
+    check_done(cluster, work, job_id)
+    assert work.outcomes() == ["finished"]
+    assert work.done_twice() == 0
+
+
+@pytest.mark.parametrize("listed", ["75", ""])
+def test_the_job_wants_to_be_run_again_while_slurmctld_is_away(
+    cluster: SlurmCluster, shared: Path, listed: str
+) -> None:
+    """An exit code is delivered later; `scontrol requeue`, which gives up after some seconds, is tried again."""
+    cluster.configure(RequeueExit=listed)
+    work = Work(cluster, shared, steps=100, faults=[fault(45, "again")])
+    job_id = work.submit("--time=60", script=work.script("--max-restarts", "0"))
+    work.wait_step(30)
+    # What it has been told of the job must be on disk, or it would come back without it.
+    cluster.stop_controller()
+    work.wait_text("attempt 1 ended after")
+    # As long as it is away.
+    time.sleep(10)
+    assert ("Slurm requeues it for exit code 75" in work.text()) == bool(listed)
+    cluster.start_controller()
+    check_done(cluster, work, job_id, "REQUEUED")
+    assert work.outcomes() == ["preempted", "finished"]

@@ -45,9 +45,9 @@ class Scheduler(Protocol):
         """Why the scheduler ends this allocation now, one of core.handback's; empty if it does not, or if that is not
         known."""
 
-    def hand_back(self, *, is_by_clock: bool) -> Left:
-        """Work is left: have the job started again, by exactly one means. `is_by_clock`: the launcher stopped because by
-        its own clock the time is up."""
+    def hand_back(self, *, is_unasked: bool) -> Left:
+        """Work is left: have the job started again, by exactly one means. `is_unasked`: no signal made it stop (its own
+        clock did, or the program itself), so nobody can have cancelled it."""
 
     def may_avoid(self) -> int:
         """How many nodes it may be asked to keep the job away from; 0 where that cannot be asked for."""

@@ -45,6 +45,9 @@ _OURS_PER_ATTEMPT = (Env.FRESH, Env.EXPECT_STEP, Env.CHECKPOINT, Env.DEADLINE, E
 _LEAVE_BEFORE_S = 5.0
 """Before the end of the allocation nothing is waited for any more: the launcher itself has to leave."""
 
+_DRAIN_S = 1.0
+"""For our own words, before something that may take long."""
+
 
 class Settings(msgspec.Struct, frozen=True):
     """What the user asked for."""
@@ -336,10 +339,13 @@ class Supervisor:
 
     def _hand_back(self, what: str, reason: str) -> int:
         """Leave so that the job is started again, away from the nodes that it is to leave."""
+        # A scheduler that does not answer is waited for.
+        self._console.drain(_DRAIN_S)
         left = self._scheduler.avoid(self._leaves) if self._leaves else None
         if left is None:
-            is_by_clock = bool(self._past) and self._past[-1].ending.outcome is Outcome.TIME_LIMIT
-            left = self._scheduler.hand_back(is_by_clock=is_by_clock or bool(self._leaves))
+            last = self._past[-1] if self._past else None
+            is_unasked = last is None or last.ending.outcome is Outcome.TIME_LIMIT or not last.was_stop_asked
+            left = self._scheduler.hand_back(is_unasked=is_unasked)
         self._say(_joined(what, reason, left))
         return left.exit_code
 
@@ -369,7 +375,7 @@ class Supervisor:
         """Leave while no attempt runs; `exit_code` as `_pause` has it."""
         if exit_code != EXIT_SAVED_RUN_AGAIN or self._scheduler.interruption() == Interruption.CANCELLED.value:
             return self._end("", exit_code)
-        left = self._scheduler.hand_back(is_by_clock=True)
+        left = self._scheduler.hand_back(is_unasked=True)
         self._say(_joined("to be run again", "", left))
         return left.exit_code
 

@@ -48,7 +48,7 @@ class LocalScheduler:
     def interruption(self) -> str:
         return ""
 
-    def hand_back(self, *, is_by_clock: bool) -> Left:
+    def hand_back(self, *, is_unasked: bool) -> Left:
         return Left(EXIT_SAVED_RUN_AGAIN)
 
     def may_avoid(self) -> int:

@@ -192,8 +192,8 @@ class SlurmScheduler(LocalScheduler):
         """Of the start of the job that this process belongs to."""
         return self.restart_counts().get("SLURM_RESTART_COUNT", 0)
 
-    def hand_back(self, *, is_by_clock: bool) -> Left:
-        """Have the job started again. `is_by_clock`: it stopped because its own clock said that the time is up."""
+    def hand_back(self, *, is_unasked: bool) -> Left:
+        """Have the job started again. `is_unasked`: no signal made it stop, as one would after scancel."""
         # slurmctld that has just not answered is not waited for again: there may be a second left.
         found = self._ask() if self._found is not Interruption.UNKNOWN else self._found
         self._look_for_next()
@@ -210,7 +210,7 @@ class SlurmScheduler(LocalScheduler):
             return Left(chosen.exit_code, "the next segment goes on")
         if chosen.means is Means.OWN_SEGMENT:
             return self._by_segment(chosen.exit_code)
-        if found is Interruption.UNKNOWN and not is_by_clock:
+        if found is Interruption.UNKNOWN and not is_unasked:
             return Left(
                 chosen.exit_code,
                 "slurmctld does not answer, and it may have been cancelled, so it is not requeued; "
