@@ -11,7 +11,14 @@ from typing import Any
 import msgspec
 
 from lastgood.core.accounting import Record
-from lastgood.core.chain import ChainEnd, allocation_of, chain_end, is_before_in_chain, is_begun_in_chain, is_cause_unknown
+from lastgood.core.chain import (
+    ChainEnd,
+    allocation_of,
+    chain_end,
+    is_before_in_chain,
+    is_begun_in_chain,
+    is_cause_unknown,
+)
 from lastgood.core.errors import EXIT_INTERRUPTED, EXIT_NO_PROGRESS, EXIT_SAVED_RUN_AGAIN, LastgoodError
 from lastgood.core.handback import Interruption
 from lastgood.core.hang import HangPolicy
