@@ -72,6 +72,21 @@ def test_a_rank_that_stands_still_on_the_second_node_is_found_and_says_where(
     cluster.wait_until(lambda: not left_of(shared), "nothing is left", 20)
 
 
+def test_when_srun_is_killed_the_ranks_save_and_the_job_goes_on_where_they_stopped(
+    cluster: SlurmCluster, shared: Path
+) -> None:
+    job = submit(cluster, shared, TOGETHER, 150, "slow")
+    cluster.wait_until(lambda: list(shared.glob("job/checkpoints/*/manifest.json")), "a checkpoint", 60)
+    sruns = [p for p in left_of(shared) if p.name() == "srun" and "lastgood.launch.agent" not in p.cmdline()]
+    for srun in sruns:
+        srun.kill()
+    assert cluster.wait_ended(job, 120) == "COMPLETED", output(shared)
+    (stopped,) = (e.data for e in read_events(open_job(shared / "job"), 1) if e.kind == "stopping" and "step" in e.data)
+    (started,) = (e.data for e in read_events(open_job(shared / "job"), 2) if e.kind == "started")
+    assert started["step"] == stopped["saved_step"] == stopped["step"]
+    cluster.wait_until(lambda: not left_of(shared), "nothing is left", 20)
+
+
 def test_when_the_launcher_is_killed_nothing_of_it_is_left(cluster: SlurmCluster, shared: Path) -> None:
     job = submit(cluster, shared, TOGETHER, 4000, "slow")
     cluster.wait_until(lambda: list(shared.glob("job/checkpoints/*/manifest.json")), "a checkpoint", 60)
