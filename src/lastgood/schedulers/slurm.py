@@ -73,16 +73,19 @@ class SlurmScheduler(LocalScheduler):
         """What slurmctld said when it was asked last."""
         self._rules: Rules | None = None
         """None if slurmctld did not answer at the start."""
-        try:
-            self._job = commands.show_job(self.job_id, limit_s=_AT_START_S)
-            self._rules = self._read_rules()
-        except LastgoodError as error:
-            say(f"note: what this cluster does with the job is not known: {error.what}")
+        self._learn(_AT_START_S)
 
     @property
     def rules(self) -> Rules:
         """Where nothing is known: what most clusters are set to."""
         return self._rules or Rules(may_requeue=True, requeue_codes=frozenset({EXIT_SAVED_RUN_AGAIN}))
+
+    def _learn(self, limit_s: float) -> None:
+        try:
+            self._job = self._commands.show_job(self.job_id, limit_s=limit_s)
+            self._rules = self._read_rules()
+        except LastgoodError as error:
+            self._say(f"note: what this cluster does with the job is not known: {error.what}")
 
     def _read_rules(self) -> Rules:
         config = self._commands.config()
@@ -170,7 +173,9 @@ class SlurmScheduler(LocalScheduler):
     def _ask(self) -> Interruption:
         limit_s = min(_CAUSE_S, self.rules.kill_wait_s / 4)
         try:
-            self._found = handback.interruption_of(self._state_of(self._commands.show_job(self.job_id, limit_s=limit_s)))
+            self._found = handback.interruption_of(
+                self._state_of(self._commands.show_job(self.job_id, limit_s=limit_s))
+            )
         except NoSuchJobError:
             self._found = Interruption.CANCELLED
         except SchedulerError:
@@ -230,7 +235,10 @@ class SlurmScheduler(LocalScheduler):
 
     def _look_for_next(self) -> None:
         """What was queued behind this job may have been cancelled since."""
-        if self._rules is None or self._found is Interruption.UNKNOWN:
+        if self._found is Interruption.UNKNOWN:
+            return
+        if self._rules is None:
+            self._learn(_CAUSE_S)
             return
         try:
             self._rules = msgspec.structs.replace(self._rules, has_next_segment=self._segments.has_next())
