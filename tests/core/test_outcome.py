@@ -198,6 +198,17 @@ def test_a_requeue_for_a_node_that_failed_is_a_node_failure() -> None:
     assert outcome(exit_code=137, interruption="cancelled with scancel", log_tail=said) is Outcome.CANCELLED
 
 
+def test_srun_that_ends_with_0_after_a_node_has_failed_proves_nothing() -> None:
+    said = "srun: error: Node failure on n2\nsrun: Job step aborted: Waiting up to 7 seconds for job step to finish.\n"
+    assert outcome(exit_code=0, log_tail=said) is Outcome.NODE_FAILURE
+    assert outcome(exit_code=0, log_tail=said, is_finished=True) is Outcome.FINISHED
+
+
+def test_one_that_is_fenced_says_so_whatever_ends_its_allocation() -> None:
+    fenced = Evidence(exit_code=81, interruption="requeued by Slurm", has_library=True)
+    assert (classify(fenced).outcome, classify(fenced).exit_code) == (Outcome.REFUSED, 81)
+
+
 def test_an_exception_is_a_program_error_and_is_quoted() -> None:
     ending = classify(Evidence(exit_code=1, log_tail=TRACEBACK.format("KeyError: 'lr'")))
     assert ending.outcome is Outcome.PROGRAM_ERROR

@@ -3,13 +3,16 @@
 import os
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
+from lastgood.core.chain import is_earlier_start
 from lastgood.core.layout import Env
 from lastgood.keeper.starting import may_use_keeper
 from lastgood.launch.agents import NodeAgents
+from lastgood.launch.history import read_records
 from lastgood.launch.inbox import SignalInbox
 from lastgood.launch.keeping import KeeperHold
 from lastgood.launch.known_commands import advice, is_srun, warning
@@ -66,7 +69,8 @@ def run_job(request: RunRequest) -> int:
         job = create_job(request.job)
         console = Console(JobLog(job.log), is_quiet=request.is_quiet)
         try:
-            with take_lock(job, request.settings.grace_s, console, inbox) as lock:
+            superseded = partial(_is_superseded, job, environment)
+            with take_lock(job, request.settings.grace_s, console, inbox, superseded) as lock:
                 if request.settings.is_fresh and is_first:
                     # Not before the lock is ours: a job that somebody runs keeps its record.
                     records.forget(job.path)
@@ -86,6 +90,21 @@ def run_job(request: RunRequest) -> int:
                 return supervisor.run(request.command, {**environment, **advice(request.command, environment)})
         finally:
             console.close()
+
+
+def _is_superseded(job: JobDirectory, environment: Mapping[str, str]) -> bool:
+    """Whether the newest attempt is of an earlier start of the Slurm job that we are in."""
+    count = environment.get("SLURM_RESTART_COUNT", "")
+    here = {
+        "cluster": environment.get("SLURM_CLUSTER_NAME", ""),
+        "job_id": environment.get("SLURM_JOB_ID", ""),
+        "restart_count": int(count) if count.isdigit() else 0,
+    }
+    try:
+        records = read_records(job)
+    except OSError:
+        return False
+    return bool(records) and is_earlier_start(records[-1], here)
 
 
 def _scheduler(

@@ -25,6 +25,15 @@ def allocation_of(record: Record) -> dict[str, Any]:
     return event.data if event else {}
 
 
+def is_earlier_start(record: Record, here: dict[str, Any]) -> bool:
+    """True if that attempt ran in an earlier start of the very job that `here`, this allocation, is a start of. The
+    scheduler has given that one up, whether or not its processes know: it never runs two at once."""
+    there = allocation_of(record)
+    if not there or any(there.get(name) != here.get(name) for name in ("cluster", "job_id")):
+        return False
+    return int(there.get("restart_count") or 0) < int(here.get("restart_count") or 0)
+
+
 def is_before_in_chain(record: Record, here: dict[str, Any]) -> bool:
     """True if that attempt ran in an earlier segment of the chain that `here`, this allocation, belongs to."""
     there = allocation_of(record)

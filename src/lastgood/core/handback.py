@@ -77,10 +77,13 @@ def interruption_of(job: JobState) -> Interruption:
     >>> interruption_of(JobState(state="RUNNING", has_end=False)) is Interruption.NONE
     True
     """
+    if job.was_requeued:
+        # It may run again elsewhere, where this is left of it on a node that is cut off.
+        return Interruption.REQUEUED
     if job.state == "RUNNING":
         # EndTime is "Unknown" for a job without a time limit, if it was not backfill that started it.
         return Interruption.PREEMPTION if job.is_preempted else Interruption.NONE
-    if job.state == "PENDING" or job.was_requeued or not job.has_end:
+    if job.state == "PENDING" or not job.has_end:
         return Interruption.REQUEUED
     if job.is_preempted:
         return Interruption.PREEMPTION

@@ -127,11 +127,18 @@ def classify(e: Evidence) -> Ending:
     (<Outcome.FINISHED: 'finished'>, <Outcome.OUT_OF_MEMORY: 'out of memory'>)
     """
     e = _seen_through_torchrun(e)
+    if e.exit_code == errors.FencedError.exit_code and (ending := _ours(e)) is not None:
+        # Why its allocation ends is then the newer attempt's affair.
+        return ending
     if e.hang:
         return Ending(Outcome.HANG, e.hang)
     if e.interruption or e.stop_cause:
         return _stopped(e)
     if e.exit_code == 0:
+        match = None if e.is_finished else _NODE_FAILURE.search(e.log_tail)
+        if match:
+            # srun may end with 0 although its ranks were cut off.
+            return Ending(Outcome.NODE_FAILURE, f"its output says: {_line_at(e.log_tail, match)}")
         return _exited_0(e)
     if e.exit_code == errors.EXIT_SAVED_RUN_AGAIN:
         return Ending(Outcome.PREEMPTED, "the program saved and asked to be run again (exit code 75)")

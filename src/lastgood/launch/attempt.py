@@ -33,7 +33,7 @@ from lastgood.launch.standby import Standby
 from lastgood.launch.step_command import StepCommand
 from lastgood.launch.time_limit import TimeLimit
 from lastgood.launch.watch import Beats, LocalBeats, Progress, Watch
-from lastgood.store.attempts import Journal
+from lastgood.store.attempts import Journal, read_attempt
 from lastgood.store.jobdir import JobDirectory
 from lastgood.store.lock import JobLock
 from lastgood.store.processes import birth_of
@@ -335,8 +335,11 @@ class Running:
         """Its events, and whether the job is marked as finished. What cannot be read now is no evidence."""
         try:
             finished = self._job.finished()
-            # The mark of an earlier attempt says nothing about this one.
+            # The mark of an earlier attempt says nothing about this one, nor does that of another launcher's.
             is_finished = finished is not None and finished.attempt >= self._number
+            if finished is not None and finished.attempt > self._number:
+                inner = read_attempt(self._job, finished.attempt)
+                is_finished = inner is not None and inner.launch == self._given.get(Env.LAUNCH)
             return events_since(self._job, self._number), is_finished
         except (OSError, LastgoodError):
             return [], False

@@ -32,8 +32,12 @@ def read_records(job: JobDirectory) -> list[Record]:
 
 
 def events_since(job: JobDirectory, number: int) -> list[Event]:
-    """Everything that attempt `number` and the restarts inside it wrote down, in order of time."""
+    """Everything that attempt `number` and the restarts inside it wrote down, in order of time.
+
+    Newer attempts of another launcher are none of its business.
+    """
     records = [record for record in read_records(job) if record.number >= number]
+    records = [record for record in records if record.launch == records[0].launch]
     return sorted((event for record in records for event in record.events), key=lambda event: event.at)
 
 

@@ -6,7 +6,6 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 import msgspec
 
@@ -28,19 +27,20 @@ from lastgood.core.quoting import shown_command
 from lastgood.core.restart import Action, Decision, Past, Policy, decide_restart, restarts_left
 from lastgood.core.signals import SIGINT
 from lastgood.core.stopping import STOP_SIGNALS
-from lastgood.core.suspects import already_left, failed_node, suspects
+from lastgood.core.suspects import failed_node
 from lastgood.core.units import duration
 from lastgood.launch.agents import NodeAgents
 from lastgood.launch.attempt import Limits, Running
 from lastgood.launch.history import past_of, read_records, recent_write_s
 from lastgood.launch.inbox import SignalInbox
 from lastgood.launch.keeping import Memory
+from lastgood.launch.leaving import Leaving
 from lastgood.launch.output import Console
-from lastgood.launch.ports import Application, LastGood, Left, Scheduler
+from lastgood.launch.ports import Application, LastGood, Scheduler
 from lastgood.launch.standby import Standby
 from lastgood.launch.storage_check import check_seen
 from lastgood.launch.time_limit import TimeLimit
-from lastgood.store.attempts import Journal, claim_attempt
+from lastgood.store.attempts import Journal, check_launcher, claim_attempt
 from lastgood.store.durable import explained
 from lastgood.store.jobdir import JobDirectory
 from lastgood.store.lock import JobLock
@@ -51,9 +51,6 @@ _OURS_PER_ATTEMPT = (Env.FRESH, Env.EXPECT_STEP, Env.CHECKPOINT, Env.DEADLINE, E
 
 _LEAVE_BEFORE_S = 5.0
 """Before the end of the allocation nothing is waited for any more: the launcher itself has to leave."""
-
-_DRAIN_S = 1.0
-"""For our own words, before something that may take long."""
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -94,11 +91,12 @@ class Supervisor:
         self._keeper = keeper if agents is None else agents
         self._agents = agents
         self._launch = uuid.uuid4().hex[:16]
+        self._newest = 0
+        """The attempt that this launcher claimed last."""
         self._past: list[Past] = []
         self._leave_by: float | None = None
         """By when the scheduler ends this allocation; None if it does not, or leaves as long as it takes (monotonic)."""
-        self._leaves: list[str] = []
-        """Nodes that the job is to be kept away from when it is started again."""
+        self._leaving = Leaving(job, scheduler, console)
 
     def run(self, command: Sequence[str], environment: Mapping[str, str]) -> int:
         """Run the command until it is finished or must not be started again; the launcher's exit code."""
@@ -114,8 +112,8 @@ class Supervisor:
         for line in self._scheduler.introduction(recent_write_s(records)):
             self._say(line)
         if not is_fresh and (over := self._chain_end(records)) is not None:
-            return self._end(f"nothing is left to do for this segment: {over.reason}", over.exit_code)
-        if records and not is_fresh and (reason := self._leave_suspects_at_start(records[-1].number)):
+            return self._leaving.end(f"nothing is left to do for this segment: {over.reason}", over.exit_code)
+        if records and not is_fresh and (reason := self._leave_at_start(records[-1].number)):
             return self._hand_back("to be run again", reason)
         limits = self._limits()
         if (code := self._pause(0.0, limits)) is not None:
@@ -124,7 +122,7 @@ class Supervisor:
             return self._run_attempts(command, environment, limits, is_fresh=is_fresh)
         except LastgoodError as error:
             # It would be met by the next start, too.
-            self._scheduler.end(error.exit_code)
+            self._leaving.end("", error.exit_code)
             raise
         finally:
             if self._standby is not None:
@@ -133,11 +131,11 @@ class Supervisor:
                 self._keeper.await_promoted(self._patience(limits))
                 self._keeper.close()
 
-    def _leave_suspects_at_start(self, newest: int) -> str:
+    def _leave_at_start(self, newest: int) -> str:
         """An attempt of which nobody saw the end may have died here, with its launcher."""
         journal = Journal(self._job, newest)
         try:
-            return self._leave_suspects(self._scheduler.allocation(), journal)
+            return self._leaving.because_of_nodes(self._scheduler.allocation(), journal)
         finally:
             journal.close()
 
@@ -195,7 +193,11 @@ class Supervisor:
     ) -> Decision:
         """Run one attempt, write down how it ended, and decide what follows."""
         self._await_keeper(limits)
+        if self._newest:
+            # On a node that is cut off, the scheduler may have started the job elsewhere meanwhile.
+            check_launcher(self._job, self._newest, self._launch)
         claim = claim_attempt(self._job, self._launch, fresh=is_fresh, restarts=self._scheduler.restart_counts())
+        self._newest = claim.attempt
         journal = Journal(self._job, claim.attempt)
         try:
             return self._run_claimed(claim.attempt, journal, command, environment, limits, is_fresh=is_fresh)
@@ -273,7 +275,7 @@ class Supervisor:
         self._past.append(Past(ending, made_progress, evidence.step, bool(stop_cause)))
         self._tell_end(number, time.monotonic() - began, after)
         decision = self._decide()
-        if decision.action is Action.RESTART and (reason := self._leave_suspects(allocation, journal)):
+        if decision.action is Action.RESTART and (reason := self._leaving.because_of_nodes(allocation, journal)):
             decision = Decision(Action.HAND_BACK, f"{decision.reason}; {reason}", EXIT_SAVED_RUN_AGAIN)
         journal.write(
             "decided",
@@ -337,54 +339,23 @@ class Supervisor:
 
     def _leave(self, decision: Decision) -> int:
         if decision.action is Action.GIVE_UP:
-            return self._end(f"not started again: {decision.reason}", decision.exit_code)
+            return self._leaving.end(f"not started again: {decision.reason}", decision.exit_code)
         if decision.exit_code != EXIT_SAVED_RUN_AGAIN:
-            return self._end(
+            return self._leaving.end(
                 "" if decision.action is Action.DONE else f"stopped: {decision.reason}", decision.exit_code
             )
         return self._hand_back("stopped, to be run again", decision.reason)
 
     def _hand_back(self, what: str, reason: str) -> int:
-        """Leave so that the job is started again, away from the nodes that it is to leave."""
-        # A scheduler that does not answer is waited for.
-        self._console.drain(_DRAIN_S)
-        left = self._scheduler.avoid(self._leaves) if self._leaves else None
-        if left is None:
-            last = self._past[-1] if self._past else None
-            is_unasked = last is None or last.ending.outcome is Outcome.TIME_LIMIT or not last.was_stop_asked
-            left = self._scheduler.hand_back(is_unasked=is_unasked)
-        self._say(_joined(what, reason, left))
-        return left.exit_code
-
-    def _leave_suspects(self, allocation: Mapping[str, Any], journal: Journal) -> str:
-        """Whether the job should leave nodes of this allocation, because attempts died there: why; empty if not."""
-        if not (at_most := self._scheduler.may_avoid()):
-            return ""
-        with explained("read the history of", self._job.attempts, safe="what is saved stays"):
-            records = read_records(self._job)
-        found = set(suspects(records, at_most)) - already_left(records)
-        self._leaves = [node for node in allocation.get("nodes", []) if node in found]
-        if not self._leaves:
-            return ""
-        reason = f"two attempts or more died on {', '.join(self._leaves)} as if its hardware failed: leaving it"
-        journal.write("excluded", nodes=self._leaves, reason=reason)
-        return reason
-
-    def _end(self, what: str, exit_code: int) -> int:
-        """Leave so that nothing starts the job again."""
-        left = self._scheduler.end(exit_code)
-        if what or left.message:
-            is_bad = exit_code not in (0, EXIT_INTERRUPTED)
-            self._say(_joined(what, "", left), is_important=is_bad)
-        return left.exit_code
+        last = self._past[-1] if self._past else None
+        is_unasked = last is None or last.ending.outcome is Outcome.TIME_LIMIT or not last.was_stop_asked
+        return self._leaving.hand_back(what, reason, is_unasked=is_unasked)
 
     def _leave_unbegun(self, exit_code: int) -> int:
         """Leave while no attempt runs; `exit_code` as `_pause` has it."""
         if exit_code != EXIT_SAVED_RUN_AGAIN or self._scheduler.interruption() == Interruption.CANCELLED.value:
-            return self._end("", exit_code)
-        left = self._scheduler.hand_back(is_unasked=True)
-        self._say(_joined("to be run again", "", left))
-        return left.exit_code
+            return self._leaving.end("", exit_code)
+        return self._leaving.hand_back("to be run again", "", is_unasked=True)
 
     def _pause(self, delay_s: float, limits: Limits) -> int | None:
         """Wait before the next attempt; an exit code if somebody asks to stop meanwhile, or the time is up."""
@@ -404,8 +375,3 @@ class Supervisor:
 
     def _say(self, text: str, *, is_important: bool = False) -> None:
         self._console.say(text, is_important=is_important)
-
-
-def _joined(what: str, reason: str, left: Left) -> str:
-    words = "; ".join(part for part in (": ".join(filter(None, (what, reason))), left.message) if part)
-    return f"{words} (exit code {left.exit_code})"

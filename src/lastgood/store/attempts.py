@@ -64,6 +64,15 @@ def check_fence(job: JobDirectory, attempt: int) -> None:
         )
 
 
+def check_launcher(job: JobDirectory, attempt: int, launch: str) -> None:
+    """Raise FencedError if the newest attempt is newer than `attempt`, and of another launcher than `launch`: one below
+    the launcher (torchrun) begins others in its name."""
+    newest = max(attempt_numbers(job), default=0)
+    claimed = read_attempt(job, newest) if newest > attempt else None
+    if claimed is not None and claimed.launch != launch:
+        check_fence(job, attempt)
+
+
 class Journal:
     """Appends what happens to an attempt's event file. A failure to write is kept, not raised:
     a journal must never stop the job that it describes."""

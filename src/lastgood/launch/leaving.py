@@ -1,0 +1,65 @@
+"""How the launcher leaves: what starts the job again, or that nothing does, and which nodes the job stays away from."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from lastgood.core.errors import EXIT_INTERRUPTED, FencedError
+from lastgood.core.suspects import already_left, suspects
+from lastgood.launch.history import read_records
+from lastgood.launch.output import Console
+from lastgood.launch.ports import Left, Scheduler
+from lastgood.store.attempts import Journal
+from lastgood.store.durable import explained
+from lastgood.store.jobdir import JobDirectory
+
+_DRAIN_S = 1.0
+
+
+class Leaving:
+    """Of one launcher. Each way returns its exit code."""
+
+    def __init__(self, job: JobDirectory, scheduler: Scheduler, console: Console) -> None:
+        self._job = job
+        self._scheduler = scheduler
+        self._console = console
+        self._nodes: list[str] = []
+        """Those that the job is to be kept away from when it is started again."""
+
+    def hand_back(self, what: str, reason: str, *, is_unasked: bool) -> int:
+        """Have the job started again, away from the nodes that it is to leave. `is_unasked` as ports.Scheduler has it."""
+        # A scheduler that does not answer is waited for; what was said before is to be read meanwhile.
+        self._console.drain(_DRAIN_S)
+        left = self._scheduler.avoid(self._nodes) if self._nodes else None
+        if left is None:
+            left = self._scheduler.hand_back(is_unasked=is_unasked)
+        self._console.say(_joined(what, reason, left))
+        return left.exit_code
+
+    def end(self, what: str, exit_code: int) -> int:
+        """Leave so that nothing starts the job again."""
+        # What waits in the queue of one that is fenced belongs to the newer attempt.
+        is_fenced = exit_code == FencedError.exit_code
+        left = Left(exit_code) if is_fenced else self._scheduler.end(exit_code)
+        if what or left.message:
+            is_bad = exit_code not in (0, EXIT_INTERRUPTED)
+            self._console.say(_joined(what, "", left), is_important=is_bad)
+        return left.exit_code
+
+    def because_of_nodes(self, allocation: Mapping[str, Any], journal: Journal) -> str:
+        """Why the job should leave nodes of this allocation, if attempts died there; empty if it may stay."""
+        if not (at_most := self._scheduler.may_avoid()):
+            return ""
+        with explained("read the history of", self._job.attempts, safe="what is saved stays"):
+            records = read_records(self._job)
+        found = set(suspects(records, at_most)) - already_left(records)
+        self._nodes = [node for node in allocation.get("nodes", []) if node in found]
+        if not self._nodes:
+            return ""
+        reason = f"two attempts or more died on {', '.join(self._nodes)} as if its hardware failed: leaving it"
+        journal.write("excluded", nodes=self._nodes, reason=reason)
+        return reason
+
+
+def _joined(what: str, reason: str, left: Left) -> str:
+    words = "; ".join(part for part in (": ".join(filter(None, (what, reason))), left.message) if part)
+    return f"{words} (exit code {left.exit_code})"
