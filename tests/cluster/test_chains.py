@@ -124,3 +124,41 @@ def test_what_does_not_fit_into_the_time_after_a_signal_is_said_at_the_start(
     # The same job again: it is finished, and what it has measured is known.
     assert cluster.wait_ended(work.submit("--mem=2000")) == "COMPLETED", work.text()
     assert "and Slurm leaves 5 s after its signal (KillWait): at a preemption the newest periodic" in work.text()
+
+
+def test_a_task_that_may_not_be_requeued_goes_on_as_the_same_task_with_the_same_options(
+    cluster: SlurmCluster, shared: Path
+) -> None:
+    """Its own segment is a task of another array, and has the same job, output and resources."""
+    works = {task: Work(cluster, shared / f"task-{task}", steps=150) for task in (4, 6)}
+    script = works[4].script()
+    for name, place in (("job", "%A-%a"), ("results", "'\"$SLURM_ARRAY_TASK_ID\"'")):
+        script = script.replace(f"{shared}/task-4/{name}", f"{shared}/task-{place}/{name}")
+    options = ("--gpus-per-node=1", "--cpus-per-task=2", "--mem=300", "--exclude=n4", "--no-requeue")
+    array = works[4].submit("--array=4,6", f"--output={shared}/task-%a/output.txt", *options, script=script)
+    for task, work in works.items():
+        work.job = shared / f"task-{array}-{task}" / "job"
+        work.wait_step(45)
+    signal_task(cluster, f"{array}_6")
+    assert cluster.wait_ended(f"{array}_4") == "COMPLETED", works[4].text()
+    assert cluster.wait_ended(f"{array}_6") == "FAILED", works[6].text()
+    segment = own_segments(works[6])[0]
+    assert cluster.wait_ended(segment, limit_s=90) == "COMPLETED", works[6].text()
+    first, second = cluster.show(f"{array}_6"), cluster.show(segment)
+    for name in (
+        "ArrayTaskId",
+        "TRES",
+        "TresPerNode",
+        "CPUs/Task",
+        "MinMemoryNode",
+        "ExcNodeList",
+        "Requeue",
+        "StdOut",
+    ):
+        assert second[name] == first[name], name
+    for work in works.values():
+        work.check_answer()
+        assert work.done_twice() == 0
+    assert works[4].outcomes() == ["finished"]
+    assert works[6].outcomes() == ["preempted", "finished"]
+    cluster.wait_until(lambda: not queued(cluster), "nothing is left in the queue", 20)

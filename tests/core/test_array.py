@@ -17,6 +17,10 @@ TASK = {"SLURM_ARRAY_TASK_ID": "3", "SLURM_ARRAY_JOB_ID": "70"}
         ("runs/%A/%a", TASK, False, "runs/70/3"),
         ("runs/x", TASK, True, "runs/x"),
         ("runs/%A", TASK, True, "runs/70"),
+        # A segment of its own, which Slurm gives another number.
+        ("runs/%A/%a", TASK | {"LASTGOOD_CHAIN": "44_3"}, False, "runs/44/3"),
+        ("runs/%A", TASK | {"LASTGOOD_CHAIN": "44"}, True, "runs/44"),
+        ("runs/%A/%a", TASK | {"LASTGOOD_CHAIN": "0123456789abcdef"}, False, "runs/70/3"),
     ],
 )
 def test_what_is_stated_is_done(pattern: str, environment: dict[str, str], is_chained: bool, job: str) -> None:

@@ -45,6 +45,8 @@ class SlurmModel:
         self.is_away_until = 0.0
         self.now = 0.0
         self.said: list[list[str]] = []
+        self.environments: list[Mapping[str, str]] = []
+        """What sbatch was given."""
         self._is_requeued = False
         self._next = 20
 
@@ -56,6 +58,8 @@ class SlurmModel:
 
     def run(self, words: Sequence[str], environment: Mapping[str, str], limit_s: float) -> Answer:
         self.said.append(list(words))
+        if words[:2] == ["sbatch", "--parsable"]:
+            self.environments.append(environment)
         if self.now < self.is_away_until:
             return AWAY
         if words[:4] == ["scontrol", "-o", "show", "job"]:

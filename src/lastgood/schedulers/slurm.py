@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from lastgood.core import handback
+from lastgood.core.array import chain_of, full_id
 from lastgood.core.errors import EXIT_SAVED_RUN_AGAIN, LastgoodError, NoSuchJobError, SchedulerError, UsageError
 from lastgood.core.handback import Interruption, JobState, Means, Owner, Rules
-from lastgood.core.layout import Env
 from lastgood.launch.ports import Left
 from lastgood.schedulers.local import LocalScheduler
 from lastgood.schedulers.slurm_avoiding import avoid, may_avoid
@@ -66,6 +66,7 @@ class SlurmScheduler(LocalScheduler):
         self._segments = segments
         self._say = say
         self.job_id = environment["SLURM_JOB_ID"]
+        self._full_id = full_id(environment)
         self._is_chained = is_chained
         self._job: dict[str, str] = {}
         self._nodes_of_partition = ""
@@ -82,7 +83,7 @@ class SlurmScheduler(LocalScheduler):
 
     def _learn(self, limit_s: float) -> None:
         try:
-            self._job = self._commands.show_job(self.job_id, limit_s=limit_s)
+            self._job = self._commands.show_job(self._full_id, limit_s=limit_s)
             self._rules = self._read_rules()
         except LastgoodError as error:
             self._say(f"note: what this cluster does with the job is not known: {error.what}")
@@ -143,8 +144,7 @@ class SlurmScheduler(LocalScheduler):
 
     @property
     def chain(self) -> str:
-        own = self._environment.get("SLURM_ARRAY_JOB_ID", self.job_id) if self._is_chained else self.job_id
-        return self._environment.get(Env.CHAIN) or own
+        return chain_of(self._environment, is_chained=self._is_chained)
 
     def introduction(self, write_s: float | None) -> list[str]:
         count = int(self.restart_counts().get("SLURM_RESTART_COUNT", 0))
@@ -174,7 +174,7 @@ class SlurmScheduler(LocalScheduler):
         limit_s = min(_CAUSE_S, self.rules.kill_wait_s / 4)
         try:
             self._found = handback.interruption_of(
-                self._state_of(self._commands.show_job(self.job_id, limit_s=limit_s))
+                self._state_of(self._commands.show_job(self._full_id, limit_s=limit_s))
             )
         except NoSuchJobError:
             self._found = Interruption.CANCELLED
@@ -219,7 +219,7 @@ class SlurmScheduler(LocalScheduler):
             return Left(
                 chosen.exit_code,
                 "slurmctld does not answer, and it may have been cancelled, so it is not requeued; "
-                f"to go on: scontrol requeue {self.job_id}",
+                f"to go on: scontrol requeue {self._full_id}",
             )
         return self._by_requeue(chosen.exit_code)
 
@@ -231,7 +231,8 @@ class SlurmScheduler(LocalScheduler):
     def avoid(self, nodes: Sequence[str]) -> Left | None:
         if handback.owner(self._ask()) is not Owner.MEANS:
             return None
-        return avoid(nodes, self._job, self.rules, self._commands, self._segments, self._say)
+        job = {**self._job, "JobId": self._full_id}
+        return avoid(nodes, job, self.rules, self._commands, self._segments, self._say)
 
     def _look_for_next(self) -> None:
         """What was queued behind this job may have been cancelled since."""
@@ -247,7 +248,7 @@ class SlurmScheduler(LocalScheduler):
 
     def _by_requeue(self, code: int) -> Left:
         try:
-            self._commands.requeue(self.job_id)
+            self._commands.requeue(self._full_id)
         except LastgoodError as error:
             if self._ask() is Interruption.REQUEUED:
                 return Left(code, "Slurm has put the job back into its queue")
@@ -281,7 +282,9 @@ class SlurmScheduler(LocalScheduler):
             state = self._commands.show_job(job_id).get("JobState", "")
         except LastgoodError:
             rows, _ = self._commands.history([job_id])
-            state = rows[-1].get("State", "") if rows else ""
+            # The number may be that of a whole array, too.
+            states = [row.get("State", "") for row in rows if row.get("JobIDRaw", job_id) == job_id]
+            state = states[-1] if states else ""
         return state.startswith("CANCELLED")
 
 

@@ -168,13 +168,16 @@ class SlurmCommands:
     def partitions(self, *, limit_s: float = QUESTION_S) -> list[dict[str, str]]:
         return records(self._ask(["scontrol", "-o", "show", "partition"], "look up the partitions", limit_s))
 
-    def submit(self, words: Sequence[str], *, limit_s: float = MUST_S) -> str:
-        """`sbatch` with these words; the job's id.
+    def submit(
+        self, words: Sequence[str], *, variables: Mapping[str, str] | None = None, limit_s: float = MUST_S
+    ) -> str:
+        """`sbatch` with these words; the job's id. `variables` are added to the environment that the job gets.
 
         Where slurmctld may have taken the job although its answer is lost, it is looked for before it is submitted
         again. What belongs to the attempt, or the Slurm job, that calls this is not handed on to the new job.
         """
         end = self._clock() + limit_s
+        environment = {**self._for_jobs, **(variables or {})}
         known: frozenset[str] | None = None
         is_unclear = False
         said = ""
@@ -187,7 +190,7 @@ class SlurmCommands:
                     known = ids
                 elif is_unclear and ids - known:
                     return min(ids - known, key=int)
-                answer = self._once(["sbatch", "--parsable", *words], self._for_jobs, end)
+                answer = self._once(["sbatch", "--parsable", *words], environment, end)
                 job_id = answer.out.strip().partition(";")[0]
                 if answer.code == 0 and job_id:
                     return job_id

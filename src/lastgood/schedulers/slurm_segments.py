@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from lastgood.core.array import chain_of, full_id
 from lastgood.core.errors import NoSuchJobError, SchedulerError
 from lastgood.core.layout import Env
 from lastgood.schedulers.slurm_commands import SlurmCommands
@@ -111,7 +112,9 @@ class Segments:
         self._environment = environment
         self._is_chained = is_chained
         self._job_id = environment["SLURM_JOB_ID"]
+        self._full_id = full_id(environment)
         self._array = environment.get("SLURM_ARRAY_JOB_ID", "")
+        self._chain = chain_of(environment, is_chained=is_chained)
 
     def has_next(self) -> bool:
         return bool(self.waiting())
@@ -128,16 +131,17 @@ class Segments:
         if line := self._line():
             return line[0]
         record = dict(job)
-        words = [f"--dependency=afterany:{self._job_id}", f"--export=ALL,{Env.CHAIN}={self._chain()}"]
+        # With a name after ALL, slurmd would ask a login shell for the environment, and wait for it (seen with 22.05).
+        words = [f"--dependency=afterany:{self._full_id}", "--export=ALL"]
         for name, option in _KEPT.items():
             if value := _plain(option, value_of(record, name)):
                 words.append(f"{option}={value}")
         words += ["--requeue" if record.get("Requeue") == "1" else "--no-requeue"]
         words += [*self._same_task(), *_same_output(record, self._job_id)]
         with tempfile.NamedTemporaryFile("w", prefix=_script_prefix(self._job_id), suffix=".sh") as script:
-            script.write(self._commands.write_batch_script(self._job_id))
+            script.write(self._commands.write_batch_script(self._full_id))
             script.flush()
-            return self._commands.submit([*words, os.fspath(script.name)])
+            return self._commands.submit([*words, os.fspath(script.name)], variables={Env.CHAIN: self._chain})
 
     def cancel_next(self) -> list[str]:
         """Take everything that waits behind this job to go on with it out of the queue; what that was."""
@@ -163,10 +167,6 @@ class Segments:
     def _line(self) -> list[str]:
         queue = parse_queue(self._commands.queue(_QUEUE, state="PENDING,RUNNING,COMPLETING"))
         return line_behind(self._job_id, queue, is_chain=bool(self._environment.get(Env.CHAIN)))
-
-    def _chain(self) -> str:
-        own = self._array if self._is_chained else self._job_id
-        return self._environment.get(Env.CHAIN) or own or self._job_id
 
     def _rest_of_array(self) -> list[str]:
         """The tasks of a chained array that wait."""
