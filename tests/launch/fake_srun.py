@@ -19,10 +19,12 @@ from contextlib import suppress
 
 SOCKET = "FAKE_SLURM_SOCKET"
 _STEP = iter(range(10_000))
+_ALL: list["subprocess.Popen[bytes]"] = []
 
 
 def serve(path: str) -> None:
     """The daemon: runs steps until it is killed, and ends what they have left when its standard input ends."""
+    threading.Thread(target=_end_with_the_test, daemon=True).start()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(path)
         listener.listen(20)
@@ -30,6 +32,12 @@ def serve(path: str) -> None:
         while True:
             link, _ = listener.accept()
             threading.Thread(target=_run_step, args=(link, next(_STEP)), daemon=True).start()
+
+
+def _end_with_the_test() -> None:
+    sys.stdin.read()
+    _send(_ALL, signal.SIGKILL)
+    os._exit(0)
 
 
 def _run_step(link: socket.socket, step: int) -> None:
@@ -58,6 +66,7 @@ def _run_step(link: socket.socket, step: int) -> None:
                 start_new_session=True,
             )
         )
+    _ALL.extend(tasks)
     for fd in fds:
         os.close(fd)
     threading.Thread(target=_hear_client, args=(link, tasks), daemon=True).start()

@@ -49,17 +49,18 @@ def allocation(tmp_path: Path, launcher: Launcher, monkeypatch: pytest.MonkeyPat
     launcher.environment |= given
     daemon = subprocess.Popen(
         [sys.executable, fake_srun.__file__, "--serve", os.fspath(socket)],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=launcher.environment,
     )
-    assert daemon.stdout is not None
+    assert daemon.stdin is not None and daemon.stdout is not None
     assert daemon.stdout.readline() == b"ready\n"
     yield launcher
     try:
         wait_for(lambda: not [p for p in launcher.survivors() if p.pid != daemon.pid], "nothing is left", 30.0)
     finally:
-        daemon.kill()
-        daemon.wait()
+        daemon.stdin.close()
+        daemon.wait(LIMIT_S)
         daemon.stdout.close()
     assert not [p for p in Path("/dev/shm").glob("lastgood-heartbeats-*") if is_of(p, launcher)]
 
