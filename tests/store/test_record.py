@@ -1,6 +1,8 @@
 """The record outside the job: that it once saved. A net, never a need."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -87,3 +89,35 @@ def test_a_job_that_vanished_is_not_begun_anew(records, job, tmp_path):
     (job.path / "job.json").unlink()
     with pytest.raises(StartRefusedError, match="saved step 7"):
         refuse_vanished(job.path, records)
+
+
+NOTING = """
+import sys
+from pathlib import Path
+from lastgood.store.record import Records
+records = Records(Path(sys.argv[1]))
+print("ready", flush=True)
+sys.stdin.readline()
+for step in range(300):
+    error = records.note_saved(Path(sys.argv[2]), "0" * 16, step)
+    assert error is None, error
+"""
+
+
+@pytest.mark.slow
+def test_several_processes_note_the_same_job_at_the_same_time(tmp_path: Path) -> None:
+    """The keeper and a program that starts do."""
+    words = [sys.executable, "-c", NOTING, str(tmp_path / "state"), str(tmp_path / "job")]
+    noting = [
+        subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    for process in noting:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    ends = [process.communicate("go\n", timeout=60) for process in noting]
+    assert [process.returncode for process in noting] == [0, 0, 0], [err for _, err in ends]
+    record = Records(tmp_path / "state").read(tmp_path / "job")
+    assert record is not None
+    assert record.step == 299
+    assert len(list((tmp_path / "state").iterdir())) == 1

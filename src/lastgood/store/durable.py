@@ -193,6 +193,13 @@ def write_file(path: Path, data: bytes) -> None:
         new.commit()
 
 
+def write_shared_file(path: Path, data: bytes) -> None:
+    """`write_file` for a file that several processes may write at the same time: the last one wins, whole."""
+    with NewFile(path, os.urandom(8).hex()) as new:
+        new.write(data)
+        new.commit()
+
+
 def create_file(path: Path, data: bytes) -> bool:
     """Create a small file durably unless the name is taken; False if it is."""
     # Neither process ids nor host names tell callers apart: in containers all may be process 1.

@@ -64,7 +64,7 @@ class Records:
         record = SavedRecord(shown, job_id, step, time.time())
         try:
             durable.make_directory(self.directory)
-            durable.write_file(self._file(job_path), seal(record))
+            durable.write_shared_file(self._file(job_path), seal(record))
         except OSError as error:
             return error
         return None

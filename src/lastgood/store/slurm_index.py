@@ -70,7 +70,7 @@ def note_slurm_job(directory: Path | None, cluster: str, numbers: Iterable[str],
         durable.make_directory(directory)
         for number in numbers:
             if is_slurm_number(number) and shown.isprintable():
-                durable.write_file(
+                durable.write_shared_file(
                     directory / _file(cluster, number), seal(SlurmJob(cluster, number, shown, time.time()))
                 )
         _forget_old(directory)
