@@ -198,6 +198,26 @@ def test_a_requeue_for_a_node_that_failed_is_a_node_failure() -> None:
     assert outcome(exit_code=137, interruption="cancelled with scancel", log_tail=said) is Outcome.CANCELLED
 
 
+@pytest.mark.parametrize(
+    ("first", "expected"),
+    [
+        ("srun: error: n2: task 1: Killed", Outcome.KILLED),
+        ("srun: error: n2: tasks 1-3: Segmentation fault (core dumped)", Outcome.KILLED),
+        ("srun: error: n2: task 1: Bus error", Outcome.HARDWARE_ERROR),
+        ("srun: error: n2: task 1: Out Of Memory", Outcome.OUT_OF_MEMORY),
+        ("srun: error: n2: task 1: Terminated", Outcome.COMMUNICATION),
+        ("srun: error: n2: task 1: Exited with exit code 87\nsrun: error: n1: task 0: Killed", Outcome.COMMUNICATION),
+    ],
+)
+def test_of_ranks_that_end_after_each_other_the_first_one_tells_why(first: str, expected: Outcome) -> None:
+    said = f"{first}\nsrun: error: n1: task 0: Exited with exit code 87\n"
+    raised = ("RankTimeoutError: rank 0 waited for rank 1 in vain",)
+    ending = classify(Evidence(exit_code=137, log_tail=said, exceptions=raised, has_library=True))
+    assert ending.outcome is expected
+    if expected is Outcome.KILLED:
+        assert first in ending.reason
+
+
 def test_srun_that_ends_with_0_after_a_node_has_failed_proves_nothing() -> None:
     said = "srun: error: Node failure on n2\nsrun: Job step aborted: Waiting up to 7 seconds for job step to finish.\n"
     assert outcome(exit_code=0, log_tail=said) is Outcome.NODE_FAILURE
@@ -317,3 +337,5 @@ class TestStopped:
 
 def test_a_hang_is_a_hang_however_it_was_ended() -> None:
     assert outcome(signal=9, was_forced=True, hang="rank 1 stood still") is Outcome.HANG
+    assert outcome(exit_code=0, hang="rank 1 stood still") is Outcome.HANG
+    assert outcome(exit_code=0, is_finished=True, hang="rank 1 stood still") is Outcome.FINISHED

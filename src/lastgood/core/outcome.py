@@ -98,7 +98,7 @@ _COMMUNICATION = re.compile(
     r"Watchdog caught collective operation timeout|NCCL (?:error|communicator was aborted)|ncclRemoteError|ncclSystemError"
     r"|DistBackendError|DistNetworkError|Connection closed by peer|Connection reset by peer|Gloo connectFullMesh failed"
     r"|Timed out waiting \d+ms for (?:recv|send) operation|Application timeout caused pair closure|Broken pipe.*(?:gloo|nccl)"
-    r"|Rendezvous(?:Timeout|ClosedError)|MPI_ERR_PROC_FAILED|/gloo/(?:transport|rendezvous)/",
+    r"|Rendezvous(?:Timeout|ClosedError)|MPI_ERR_PROC_FAILED|\bRankTimeoutError: |/gloo/(?:transport|rendezvous)/",
 )
 _ROOT_CAUSE = re.compile(r"Root Cause \(first observed failure\):.{0,400}?exitcode\s*:\s*(-?\d+)", re.DOTALL)
 """torchrun's own exit code is always 1; its report says how the first worker that failed has ended."""
@@ -116,6 +116,17 @@ _BY_CAUSE = {
 _CRASH_SIGNALS = {4, 6, 7, 8, 9, 11, 15}
 """SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGKILL, SIGSEGV, SIGTERM: what ends a process below a shell."""
 
+_OF_SRUN = re.compile(r"^srun: error: \S+: tasks? [\d,-]+: (.*?)(?: \(core dumped\))?$", re.MULTILINE)
+_BY_SRUNS_WORD = {
+    "Illegal instruction": 4,
+    "Aborted": 6,
+    "Bus error": SIGBUS,
+    "Floating point exception": 8,
+    "Killed": 9,
+    "Segmentation fault": 11,
+}
+"""srun prints what strsignal says; SIGTERM is left out, because srun itself sends that one."""
+
 _BY_NAME = {error.__name__: error for error in errors.LastgoodError.__subclasses__()}
 _BY_CODE = {error.exit_code: error for error in _BY_NAME.values() if 64 <= error.exit_code < 90}
 
@@ -130,7 +141,8 @@ def classify(e: Evidence) -> Ending:
     if e.exit_code == errors.FencedError.exit_code and (ending := _ours(e)) is not None:
         # Why its allocation ends is then the newer attempt's affair.
         return ending
-    if e.hang:
+    if e.hang and not (e.is_finished and e.exit_code == 0):
+        # It may have moved again while it was asked what it did.
         return Ending(Outcome.HANG, e.hang)
     if e.interruption or e.stop_cause:
         return _stopped(e)
@@ -146,6 +158,8 @@ def classify(e: Evidence) -> Ending:
         return Ending(Outcome.CANCELLED, "interrupted by SIGINT, which did not come through the launcher")
     if e.oom_kills > 0:
         return Ending(Outcome.OUT_OF_MEMORY, f"the kernel killed {e.oom_kills} process(es) of the job for memory", 137)
+    if (death := _first_death(e)) is not None:
+        return _out_of_memory(e) or _hardware(e) or death
     if (ending := _ours(e) or _out_of_memory(e) or _hardware(e)) is not None:
         return ending
     if e.signal is not None:
@@ -226,6 +240,14 @@ def _out_of_memory(e: Evidence) -> Ending | None:
     text = _words_of(e)
     match = _OUT_OF_MEMORY.search(text)
     return match and Ending(Outcome.OUT_OF_MEMORY, f"its output says: {_line_at(text, match)}", e.exit_code)
+
+
+def _first_death(e: Evidence) -> Ending | None:
+    """The end of the rank that srun reports first, if a signal ended it: what others raise then is their reaction."""
+    match = _OF_SRUN.search(e.log_tail)
+    if match is None or (number := _BY_SRUNS_WORD.get(match[1])) is None:
+        return None
+    return Ending(Outcome.KILLED, f"its output says: {match[0]}", 128 + number)
 
 
 def _hardware(e: Evidence) -> Ending | None:
