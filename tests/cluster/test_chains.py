@@ -162,3 +162,24 @@ def test_a_task_that_may_not_be_requeued_goes_on_as_the_same_task_with_the_same_
     assert works[4].outcomes() == ["finished"]
     assert works[6].outcomes() == ["preempted", "finished"]
     cluster.wait_until(lambda: not queued(cluster), "nothing is left in the queue", 20)
+
+
+def test_a_task_asks_for_a_requeue_of_itself_alone(cluster: SlurmCluster, shared: Path) -> None:
+    """The last task of an array has the array's own number: a requeue of that number would start all tasks again."""
+    cluster.configure(RequeueExit="")
+    works = {task: Work(cluster, shared / f"task-{task}", steps=250) for task in (1, 2)}
+    script = works[1].script()
+    for name, place in (("job", "%a"), ("results", "'\"$SLURM_ARRAY_TASK_ID\"'")):
+        script = script.replace(f"{shared}/task-1/{name}", f"{shared}/task-{place}/{name}")
+    array = works[1].submit("--array=1-2", f"--output={shared}/task-%a/output.txt", script=script)
+    for work in works.values():
+        work.wait_step(45)
+    assert cluster.show(f"{array}_2")["JobId"] == str(array)
+    signal_task(cluster, f"{array}_2")
+    cluster.wait_restarted(f"{array}_2")
+    for task, work in works.items():
+        assert cluster.wait_ended(f"{array}_{task}", limit_s=90) == "COMPLETED", work.text()
+        work.check_answer()
+    assert works[1].outcomes() == ["finished"]
+    assert works[2].outcomes() == ["preempted", "finished"]
+    assert cluster.show(f"{array}_1")["Restarts"] == "0"
