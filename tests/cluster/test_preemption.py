@@ -82,3 +82,18 @@ def test_a_script_that_asks_for_a_new_start_gets_one_and_then_goes_on(cluster: S
     assert work.event(2, "started")["how"] == "fresh"
     assert work.event(3, "started")["how"] == "resumed"
     assert "going on" in work.text()
+
+
+def test_where_slurm_cancels_what_it_preempts_the_job_comes_back_by_itself(cluster: SlurmCluster, shared: Path) -> None:
+    """PreemptMode=CANCEL: Slurm ends the job for good, and yet requeues it for its exit code."""
+    cluster.configure(main={"PreemptMode": "CANCEL"})
+    work = Work(cluster, shared, steps=150)
+    job_id = work.submit("--partition=main", "--nodelist=n1")
+    work.wait_step(45)
+    cluster.preempt(["n1"])
+    cluster.wait_restarted(job_id)
+    assert cluster.wait_ended(job_id, limit_s=90) == "COMPLETED", work.text()
+    work.check_answer()
+    assert work.outcomes() == ["preempted", "finished"]
+    assert work.done_twice() == 0, work.text()
+    cluster.wait_history(job_id, "REQUEUED", "COMPLETED")
