@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from lastgood.core.accounting import Record
-from lastgood.core.chain import chain_end, is_before_in_chain, is_cause_unknown
+from lastgood.core.chain import chain_end, is_before_in_chain, is_cause_unknown, is_earlier_start
 from lastgood.core.events import Event
 
 HERE = {"chain": "7", "job_id": "9"}
@@ -69,3 +69,18 @@ def test_an_attempt_without_an_allocation_is_in_no_chain() -> None:
 )
 def test_slurm_is_asked_only_where_the_launcher_did_not_know(attempt: Record, is_unknown: bool) -> None:
     assert is_cause_unknown(attempt) is is_unknown
+
+
+@pytest.mark.parametrize(
+    ("there", "is_earlier"),
+    [
+        ({"cluster": "c", "job_id": "7", "restart_count": 0}, True),
+        ({"cluster": "c", "job_id": "7", "restart_count": 1}, False),
+        ({"cluster": "c", "job_id": "8", "restart_count": 0}, False),
+        ({"cluster": "d", "job_id": "7", "restart_count": 0}, False),
+        ({}, False),
+    ],
+)
+def test_only_an_earlier_start_of_the_very_job_is_known_to_be_given_up(there: dict[str, Any], is_earlier: bool) -> None:
+    one = Record(1, 0.0, "l", False, [Event("allocation", 1.0, there)])
+    assert is_earlier_start(one, {"cluster": "c", "job_id": "7", "restart_count": 1}) is is_earlier

@@ -7,7 +7,15 @@ import pytest
 
 from lastgood.core import layout
 from lastgood.core.errors import DamagedError, FencedError
-from lastgood.store.attempts import Journal, attempt_numbers, check_fence, claim_attempt, read_attempt, read_events
+from lastgood.store.attempts import (
+    Journal,
+    attempt_numbers,
+    check_fence,
+    check_launcher,
+    claim_attempt,
+    read_attempt,
+    read_events,
+)
 from lastgood.store.jobdir import create_job
 
 
@@ -53,6 +61,17 @@ def test_numbers_are_compared_as_numbers(fresh_job):
     (fresh_job.attempts / "99999.json.part").write_bytes(b"")
     assert attempt_numbers(fresh_job) == [9, 10, 9999, 10000]
     assert claim_attempt(fresh_job, "a").attempt == 10001
+
+
+def test_a_launcher_is_fenced_by_another_and_not_by_what_was_begun_in_its_name(fresh_job):
+    claim_attempt(fresh_job, "a")
+    check_launcher(fresh_job, 1, "a")
+    claim_attempt(fresh_job, "a")
+    check_launcher(fresh_job, 1, "a")
+    claim_attempt(fresh_job, "b")
+    check_launcher(fresh_job, 3, "b")
+    with pytest.raises(FencedError):
+        check_launcher(fresh_job, 1, "a")
 
 
 def test_an_empty_claim_counts_but_says_nothing(fresh_job):

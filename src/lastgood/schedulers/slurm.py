@@ -60,7 +60,9 @@ class SlurmScheduler(LocalScheduler):
         time_limit_s: float | None,
         started: float,
         is_chained: bool = False,
+        may_submit: bool = True,
     ) -> None:
+        """`may_submit`: a job that Slurm may not requeue goes on in a segment of ours."""
         super().__init__(environment, time_limit_s=time_limit_s, started=started)
         self._commands = commands
         self._segments = segments
@@ -68,6 +70,7 @@ class SlurmScheduler(LocalScheduler):
         self.job_id = environment["SLURM_JOB_ID"]
         self._full_id = full_id(environment)
         self._is_chained = is_chained
+        self._may_submit = may_submit
         self._job: dict[str, str] = {}
         self._nodes_of_partition = ""
         self._found = Interruption.NONE
@@ -98,6 +101,7 @@ class SlurmScheduler(LocalScheduler):
             requeue_codes=parse_codes(config.get("RequeueExit", "")),
             hold_codes=parse_codes(config.get("RequeueExitHold", "")),
             has_next_segment=self._segments.has_next(),
+            may_submit=self._may_submit,
             kill_wait_s=parse_seconds(config.get("KillWait", "")) or Rules().kill_wait_s,
             grace_s=max(parse_seconds(partition.get("GraceTime", "")) or 0.0, self._grace_of_qos(config)),
             preempts_by=value_of(partition, "PreemptMode"),
@@ -208,7 +212,8 @@ class SlurmScheduler(LocalScheduler):
         if handback.owner(found) is Owner.SLURM:
             return Left(chosen.exit_code, "Slurm has put the job back into its queue")
         if chosen.means is Means.PERSON:
-            return Left(chosen.exit_code, "to go on, run the same command again")
+            how = "submit it" if self.rules.is_batch else "run the same command"
+            return Left(chosen.exit_code, f"to go on, {how} again")
         if chosen.means is Means.EXIT_CODE:
             return Left(chosen.exit_code, f"Slurm requeues it for exit code {chosen.exit_code}")
         if chosen.means is Means.NEXT_SEGMENT:
@@ -257,6 +262,8 @@ class SlurmScheduler(LocalScheduler):
         return Left(code, "Slurm has put the job back into its queue (scontrol requeue)")
 
     def _by_segment(self, code: int) -> Left:
+        if not self._may_submit:
+            return Left(code, "nothing starts it again; submit it again to go on")
         try:
             job_id = self._segments.ensure_own(self._job)
         except LastgoodError as error:
