@@ -26,6 +26,7 @@ RULES = st.builds(
     requeue_codes=CODES,
     hold_codes=CODES,
     has_next_segment=st.booleans(),
+    may_submit=st.booleans(),
 )
 
 
@@ -59,6 +60,7 @@ def test_a_job_with_no_requeue_is_never_requeued_by_us(rules: Rules) -> None:
     chosen = plan(rules)
     if not rules.may_requeue:
         assert chosen.means not in (Means.EXIT_CODE, Means.REQUEUE)
+        assert rules.may_submit or chosen.means is not Means.OWN_SEGMENT
         assert not requeues(chosen.exit_code, rules)
 
 

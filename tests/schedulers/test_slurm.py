@@ -154,6 +154,18 @@ def test_a_segment_of_its_own_is_submitted_once() -> None:
     assert model.environments[-1]["LASTGOOD_CHAIN"] == "7"
 
 
+def test_where_no_restarts_are_wanted_and_none_are_allowed_there_is_none() -> None:
+    model = SlurmModel(may_requeue=False)
+    environment = {"SLURM_JOB_ID": "7"}
+    commands = model.commands(environment)
+    segments = Segments(commands, environment, is_chained=False)
+    scheduler = SlurmScheduler(environment, commands, segments, print, time_limit_s=None, started=0.0, may_submit=False)
+    scheduler.before_attempt()
+    left = scheduler.hand_back(is_unasked=True)
+    assert model.starts(left.exit_code) == []
+    assert left.message == "to go on, submit it again"
+
+
 def test_a_task_of_an_array_goes_on_as_that_task() -> None:
     model = SlurmModel(may_requeue=False, queue=[])
     environment = {"SLURM_JOB_ID": "7", "SLURM_ARRAY_JOB_ID": "5", "SLURM_ARRAY_TASK_ID": "3"}

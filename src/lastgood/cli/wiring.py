@@ -128,6 +128,7 @@ def _scheduler(
         time_limit_s=request.time_limit_s,
         started=started,
         is_chained=request.is_chained,
+        may_submit=request.settings.policy.max_restarts > 0,
     )
 
 

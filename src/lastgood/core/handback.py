@@ -5,7 +5,7 @@
 | the next segment | one is queued behind this one | it runs anyway; two starts of one job would only wait for each other |
 | exit code | the job may be requeued, and `RequeueExit` lists codes | delivered even when slurmctld is away for a while |
 | `scontrol requeue` | the job may be requeued | needs slurmctld: tried again for a while |
-| a segment of our own | the job may not be requeued | submitted when an attempt begins, so that it is there whatever ends the attempt; cancelled when it is not needed |
+| a segment of our own | the job may not be requeued, and the user wants restarts | submitted when an attempt begins, so that it is there whatever ends the attempt; cancelled when it is not needed |
 
 A code that `RequeueExit` lists brings back a job with `--no-requeue`, too (seen with 22.05). So where anything else starts
 the job again, or nothing is to, it ends with a code that is not listed.
@@ -107,6 +107,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """RequeueExitHold: requeued, and held until a person releases it."""
     has_next_segment: bool = False
     """Another job of the same chain waits for this one to end."""
+    may_submit: bool = True
+    """False where the user wants no restarts: a job that may not be requeued gets no segment of ours then."""
     kill_wait_s: float = 30.0
     """From SIGTERM to SIGKILL."""
     grace_s: float = 0.0
@@ -138,7 +140,8 @@ def plan(rules: Rules) -> Plan:
     if rules.may_requeue and usable:
         code = EXIT_SAVED_RUN_AGAIN if EXIT_SAVED_RUN_AGAIN in usable else min(usable)
         return Plan(Means.EXIT_CODE, code)
-    means = Means.REQUEUE if rules.may_requeue else Means.OWN_SEGMENT
+    otherwise = Means.OWN_SEGMENT if rules.may_submit else Means.PERSON
+    means = Means.REQUEUE if rules.may_requeue else otherwise
     return Plan(means, unlisted(EXIT_SAVED_RUN_AGAIN, rules))
 
 
@@ -163,6 +166,8 @@ def introduction(rules: Rules) -> str:
     'with work left it ends with code 75, which RequeueExit lists: Slurm starts it again'
     """
     chosen = plan(rules)
+    if chosen.means is Means.PERSON and rules.is_batch:
+        return "no restarts are wanted, and the job may not be requeued: with work left, nothing starts it again"
     if chosen.means is Means.PERSON:
         return "an interactive allocation: when it ends, nothing starts the job again"
     if chosen.means is Means.NEXT_SEGMENT:
