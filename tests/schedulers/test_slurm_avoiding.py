@@ -36,7 +36,7 @@ class Changing(SlurmModel):
 
 
 def launcher(model: Changing, said: list[str]) -> SlurmScheduler:
-    environment = {"SLURM_JOB_ID": "7"}
+    environment = {"SLURM_JOB_ID": "7", "LASTGOOD_CHAIN": "c"}
     commands = model.commands(environment)
     segments = Segments(commands, environment, is_chained=False)
     return SlurmScheduler(environment, commands, segments, said.append, time_limit_s=None, started=0.0)

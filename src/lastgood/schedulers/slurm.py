@@ -236,6 +236,7 @@ class SlurmScheduler(LocalScheduler):
     def avoid(self, nodes: Sequence[str]) -> Left | None:
         if handback.owner(self._ask()) is not Owner.MEANS:
             return None
+        self._look_for_next()
         job = {**self._job, "JobId": self._full_id}
         return avoid(nodes, job, self.rules, self._commands, self._segments, self._say)
 
