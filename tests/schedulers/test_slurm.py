@@ -176,12 +176,13 @@ def test_a_task_of_an_array_goes_on_as_that_task() -> None:
     assert "--array=3" in submitted
 
 
-def test_segments_that_were_cancelled_meanwhile_are_not_relied_on() -> None:
-    model, scheduler = begin("chain")
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_where_a_person_took_what_waits_out_of_the_queue_nothing_takes_its_place(kind: str) -> None:
+    model, scheduler = begin(kind, may_requeue=kind != "alone")
     model.queue = [STRANGER]
     left = scheduler.hand_back(is_unasked=True)
-    assert left.exit_code == 75
-    assert model.starts(left.exit_code) == ["7"]
+    assert go_on(model, left.exit_code) == []
+    assert "taken out of the queue" in left.message
 
 
 def test_tasks_that_have_gone_meanwhile_do_not_keep_the_others_in_the_queue() -> None:

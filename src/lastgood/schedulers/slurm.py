@@ -165,6 +165,7 @@ class SlurmScheduler(LocalScheduler):
             return
         try:
             if job_id := self._segments.ensure_own(self._job):
+                self._rules = msgspec.structs.replace(self.rules, has_next_segment=True)
                 self._say(f"Slurm job {job_id} waits behind this one, to go on with the work")
         except LastgoodError as error:
             self._say(f"warning: no next segment could be submitted: {error.what}; nothing starts the job again")
@@ -205,12 +206,19 @@ class SlurmScheduler(LocalScheduler):
         """Have the job started again. `is_unasked`: no signal made it stop, as one would after scancel."""
         # slurmctld that has just not answered is not waited for again: there may be a second left.
         found = self._ask() if self._found is not Interruption.UNKNOWN else self._found
+        had_next = self.rules.has_next_segment
         self._look_for_next()
         chosen = handback.plan(self.rules)
         if handback.owner(found) is Owner.NOBODY:
             return self.end(EXIT_SAVED_RUN_AGAIN)
         if handback.owner(found) is Owner.SLURM:
             return Left(chosen.exit_code, "Slurm has put the job back into its queue")
+        if had_next and not self.rules.has_next_segment and found is not Interruption.UNKNOWN:
+            # Coming back after scancel is worse than to wait for a person.
+            return Left(
+                handback.unlisted(EXIT_SAVED_RUN_AGAIN, self.rules),
+                "what waited behind it to go on has been taken out of the queue; to go on, submit it again",
+            )
         if chosen.means is Means.PERSON:
             how = "submit it" if self.rules.is_batch else "run the same command"
             return Left(chosen.exit_code, f"to go on, {how} again")
