@@ -191,7 +191,7 @@ def _settle(cluster: SlurmCluster, struck: list[_Struck], limit_s: float = 240) 
             state = cluster.state(one.job_id)
             ended[one.job_id] = ended[one.job_id] + 1 if state in ENDED else 0
             count = one.walk.text().count("step ")
-            if state != "RUNNING" or still.get(one.job_id, (0, 0.0))[0] != count:
+            if state != "RUNNING" or still.get(one.job_id, (-1, 0.0))[0] != count:
                 still[one.job_id] = (count, time.monotonic())
             elif time.monotonic() - still[one.job_id][1] > _STILL_S and not one.stood_still:
                 one.stood_still = True
