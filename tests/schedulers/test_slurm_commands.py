@@ -1,12 +1,13 @@
 """Slurm's commands: what is asked, what is tried again, and what is said when it does not work."""
 
 import os
+import signal
 import subprocess
 
 import pytest
 
 from lastgood.core.errors import NoSuchJobError, SchedulerError
-from lastgood.schedulers.slurm_commands import Answer, SlurmCommands, environment_for_jobs
+from lastgood.schedulers.slurm_commands import Answer, SlurmCommands, environment_for_jobs, run_command
 from schedulers.fake_slurm import FakeSlurm
 
 AWAY = Answer(1, "", "error: Unable to contact slurm controller (connect failure)\n")
@@ -220,3 +221,16 @@ def test_a_new_job_gets_nothing_of_the_attempt_and_the_job_that_submit_it():
         "SBATCH_ACCOUNT": "a",
     }
     assert environment_for_jobs({"SLURM_X": "1"}) == {"SLURM_X": "1"}
+
+
+def test_a_signal_to_stop_does_not_end_a_command_in_the_middle_of_its_question():
+    """Slurm may send it to every process of the job, as it does to a job that it has just requeued for us."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    answer = run_command(["sh", "-c", "kill -TERM $$; echo answered"], os.environ, 10)
+    assert (answer.code, answer.out) == (0, "answered\n")
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
+
+
+def test_a_command_that_does_not_end_is_ended():
+    with pytest.raises(subprocess.TimeoutExpired):
+        run_command(["sleep", "60"], os.environ, 0.1)

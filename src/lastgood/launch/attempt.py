@@ -15,7 +15,7 @@ from lastgood.core.layout import Env
 from lastgood.core.outcome import Evidence
 from lastgood.core.progress import progress_line
 from lastgood.core.quoting import shown
-from lastgood.core.signals import SIGKILL, SIGTERM
+from lastgood.core.signals import SIGKILL, SIGTERM, SIGUSR1
 from lastgood.core.stopping import LEFTOVER_GRACE_S, SAVE_SIGNAL, TIME_LIMIT, Stop, stop_on_signal
 from lastgood.core.units import duration
 from lastgood.keeper.node import this_node
@@ -50,6 +50,9 @@ _UNKILLABLE_S = 20.0
 """How long after SIGKILL a process is given up on; it can only be inside the kernel, in a hanging file system say."""
 
 _DRAIN_S = 5.0
+
+_EARLY_S = 60.0
+"""A notice of the time limit comes up to so much earlier than it was asked for (sbatch --signal)."""
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -214,11 +217,20 @@ class Running:
             if self.leave_by is None:
                 self.leave_by = time.monotonic() + self._limits.window_s
         self._stop = stop_on_signal(self._stop, number, time.monotonic(), grace_s)
+        if not was_asked and self._is_notice(number):
+            self._stop = msgspec.structs.replace(self._stop, cause=TIME_LIMIT)
         self._kill_at = self._stop.kill_at
         if self._stop.is_hurried:
             self._say("Ctrl-C again: no more grace, killing it", is_important=True)
         elif not was_asked:
             self._ask_to_stop(number, self._stop.cause)
+
+    def _is_notice(self, number: int) -> bool:
+        """True for the notice of the time limit that a script has asked the scheduler for."""
+        limit = self._limits.time
+        if number != SIGUSR1 or limit is None or self._limits.window_s is None:
+            return False
+        return limit.left_s() < self._limits.grace_s + _EARLY_S
 
     def _ask_to_stop(self, number: int, cause: str) -> None:
         self._journal.write("stopping", cause=cause)
