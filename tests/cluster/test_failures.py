@@ -30,7 +30,7 @@ def check_done(cluster: SlurmCluster, work: Work, job_id: int, *states: str) -> 
 
 
 def test_a_node_dies_and_slurm_finds_out_by_itself(cluster: SlurmCluster, shared: Path) -> None:
-    work = Work(cluster, shared)
+    work = Work(cluster, shared, steps=300)
     job_id = work.submit()
     work.wait_step(45)
     cluster.kill_node("n1")
@@ -44,7 +44,7 @@ def test_a_node_dies_and_slurm_finds_out_by_itself(cluster: SlurmCluster, shared
 
 def test_one_of_two_nodes_dies_and_slurm_finds_out_by_itself(cluster: SlurmCluster, shared: Path) -> None:
     """With a time limit, as real jobs have: what Slurm shows of the job while it ends is not the same as without."""
-    work = Work(cluster, shared, ranks=2)
+    work = Work(cluster, shared, ranks=2, steps=300)
     job_id = work.submit("--time=60")
     work.wait_step(45)
     cluster.kill_node("n2")
@@ -57,7 +57,7 @@ def test_one_of_two_nodes_dies_and_slurm_finds_out_by_itself(cluster: SlurmClust
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_a_node_dies_during_a_save(cluster: SlurmCluster, shared: Path, ranks: int) -> None:
     """Of two nodes the one with rank 0 and the launcher; the other one's part is written, and counts for nothing."""
-    work = Work(cluster, shared, steps=60, every=20, pause_s=0.1, ranks=ranks, size=1_000_000, slow_write="2MB/s")
+    work = Work(cluster, shared, steps=60, every=20, pause_s=0.1, ranks=ranks, size=1_000_000, slow_write="1MB/s")
     job_id = work.submit("--mem=1000")
     begun = work.job / "checkpoints" / "000000000040-0001"
     work.wait_until(begun.exists, "the save of step 40 has begun")
@@ -71,7 +71,7 @@ def test_a_node_dies_during_a_save(cluster: SlurmCluster, shared: Path, ranks: i
 
 def test_a_node_dies_during_a_commit(cluster: SlurmCluster, shared: Path) -> None:
     """All is written and flushed but the one rename: every rename is held back here for 3 s."""
-    work = Work(cluster, shared, steps=100, every=20)
+    work = Work(cluster, shared, steps=300, every=20)
     job_id = work.submit()
     work.wait_until(lambda: work.event_steps(1, "committed")[-1:] == [20], "step 20 is committed")
     (keeper,) = [p for p in cluster.processes_of_node("n1") if any("keeper/__main__.py" in w for w in p.cmdline())]
@@ -95,7 +95,7 @@ def test_a_node_dies_during_a_commit(cluster: SlurmCluster, shared: Path) -> Non
 
 def test_a_node_dies_while_the_job_waits_for_its_restart(cluster: SlurmCluster, shared: Path) -> None:
     """The node that it ran on and the one that it would start on next."""
-    work = Work(cluster, shared, steps=100)
+    work = Work(cluster, shared, steps=300)
     job_id = work.submit()
     work.wait_step(45)
     lose(cluster, "n1")
@@ -108,7 +108,7 @@ def test_a_node_dies_while_the_job_waits_for_its_restart(cluster: SlurmCluster, 
 
 def test_an_operator_requeues_the_job(cluster: SlurmCluster, shared: Path) -> None:
     """No failure, and nothing is lost."""
-    work = Work(cluster, shared, steps=100)
+    work = Work(cluster, shared, steps=200)
     job_id = work.submit("--time=60", script=work.script("--max-restarts", "1"))
     work.wait_step(45)
     cluster.run("scontrol", "requeue", str(job_id))
@@ -142,11 +142,12 @@ def test_the_job_wants_to_be_run_again_while_slurmctld_is_away(
 ) -> None:
     """An exit code is delivered later; `scontrol requeue`, which gives up after some seconds, is tried again."""
     cluster.configure(RequeueExit=listed)
-    work = Work(cluster, shared, steps=100, faults=[fault(45, "again")])
+    work = Work(cluster, shared, steps=200, faults=[fault(150, "again")])
     job_id = work.submit("--time=60", script=work.script("--max-restarts", "0"))
     work.wait_step(30)
     # What it has been told of the job must be on disk, or it would come back without it.
     cluster.stop_controller()
+    assert work.reached() < 150, "it was to stop before the program asks to be run again"
     work.wait_text("attempt 1 ended after")
     # As long as it is away.
     time.sleep(10)

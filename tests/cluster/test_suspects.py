@@ -56,3 +56,23 @@ def test_a_node_that_the_user_asks_for_is_not_left(cluster: SlurmCluster, shared
     (row,) = cluster.wait_history(job_id, "FAILED")
     assert row["ExitCode"] == "82:0"
     assert not any(event["kind"] == "excluded" for number in (1, 2, 3) for event in work.events(number))
+
+
+def test_a_job_that_comes_back_to_a_node_that_died_under_it_twice_leaves_it(
+    cluster: SlurmCluster, shared: Path
+) -> None:
+    """Nobody saw those ends; that the launchers died there is seen at the next start."""
+    work = Work(cluster, shared, steps=500)
+    job_id = work.submit()
+    for attempt, step in ((1, 25), (2, 65)):
+        work.wait_text(f"step {step} of rank 0 in attempt {attempt}")
+        cluster.kill_node("n1")
+        cluster.run("scontrol", "update", "NodeName=n1", "State=DOWN", "Reason=test")
+        cluster.restore_node("n1")
+    assert cluster.wait_ended(job_id, limit_s=120) == "COMPLETED", work.text()
+    rows = cluster.wait_history(job_id, "NODE_FAIL", "NODE_FAIL", "REQUEUED", "COMPLETED")
+    assert [row["NodeList"] for row in rows] == ["n1", "n1", "n1", "n2"]
+    # The third start did not begin an attempt there.
+    assert work.outcomes() == ["", "", "finished"]
+    assert work.event(2, "excluded")["nodes"] == ["n1"]
+    work.check_answer()
