@@ -31,6 +31,7 @@ PLAN = {
 }
 """How often each strikes, if it finds a job that it may strike. Time limits come by themselves."""
 CRASHES = 2
+"""How often slurmctld is killed."""
 
 
 class Job:
@@ -206,7 +207,7 @@ def test_many_jobs_under_many_faults_all_end_right(
     seed = int(os.environ.get("LASTGOOD_TESTS_SEED") or random.SystemRandom().randrange(10**6))
     print(f"LASTGOOD_TESTS_SEED={seed}")
     chance = random.Random(seed)
-    # Twice as many jobs as CPUs.
+    # More jobs than CPUs, and all of them run.
     cluster.configure(main={"OverSubscribe": "FORCE:2"})
     jobs = [Job(cluster, shared, number) for number in range(JOBS)]
     wait_until(lambda: all(job.printed() for job in jobs), "all jobs compute", 90)
