@@ -32,7 +32,7 @@ def test_with_grace_the_ranks_save_at_once_and_the_exit_code_brings_the_job_back
     work.check_answer()
     assert [row["State"] for row in cluster.history(job_id)] == ["REQUEUED", "COMPLETED"]
     assert work.outcomes() == ["preempted", "finished"]
-    assert work.event(1, "ended")["stop_cause"] == "preempted"
+    assert work.event(1, "ended")["stop_cause"] == "told to end within its grace time"
     assert work.done_twice() == 0, work.text()
 
 

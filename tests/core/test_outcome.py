@@ -195,7 +195,7 @@ def test_a_requeue_for_a_node_that_failed_is_a_node_failure() -> None:
     requeued = "requeued by Slurm"
     assert outcome(exit_code=137, interruption=requeued, log_tail=said) is Outcome.NODE_FAILURE
     assert outcome(exit_code=75, interruption=requeued) is Outcome.PREEMPTED
-    assert outcome(exit_code=137, interruption="cancelled with scancel", log_tail=said) is Outcome.CANCELLED
+    assert outcome(exit_code=137, interruption="scancel", log_tail=said) is Outcome.CANCELLED
 
 
 @pytest.mark.parametrize(

@@ -99,9 +99,9 @@ def test_a_good_end_is_said_once(launcher: Launcher, loop: Path) -> None:
 
 
 def test_a_new_start_of_a_job_that_runs_is_turned_away_and_changes_nothing(launcher: Launcher, loop: Path) -> None:
-    process = launcher.start(sys.executable, loop, 30, "1:13:sleep")
+    process = launcher.start("--grace", "2s", "--", sys.executable, loop, 30, "1:13:sleep")
     launcher.wait_for_output("sleeping")
-    assert launcher.run("--fresh", "--", sys.executable, loop, 30).code == 86
+    assert launcher.run("--fresh", "--grace", "1s", "--", sys.executable, loop, 30).code == 86
     assert Records(state_directory(launcher.environment)).read(launcher.job) is not None
     process.send_signal(signal.SIGINT)
     process.send_signal(signal.SIGINT)
@@ -221,7 +221,7 @@ def test_a_launcher_that_is_killed_takes_its_program_with_it_and_the_next_one_sa
 
 
 def test_a_command_that_outlives_its_launcher_and_does_not_end_keeps_others_out(launcher: Launcher, loop: Path) -> None:
-    process = launcher.start(sys.executable, loop, 30, "1:13:sleep")
+    process = launcher.start("--grace", "2s", "--", sys.executable, loop, 30, "1:13:sleep")
     launcher.wait_for_output("sleeping")
     process.send_signal(signal.SIGKILL)
     process.wait()

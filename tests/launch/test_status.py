@@ -70,7 +70,7 @@ def test_a_finished_job_tells_its_attempts_and_what_was_lost(launcher: Launcher,
 
 
 def test_a_running_job_tells_its_step_from_the_heartbeats(launcher: Launcher, loop: Path) -> None:
-    process = launcher.start(sys.executable, loop, 30, "1:13:sleep")
+    process = launcher.start("--grace", "2s", "--", sys.executable, loop, 30, "1:13:sleep")
     launcher.wait_for_output("sleeping")
     said = status(launcher.job)
     text = check_text(said)
@@ -137,7 +137,7 @@ def test_a_stopped_job_is_to_be_run_again(launcher: Launcher, loop: Path) -> Non
 
 
 def test_a_job_that_ctrl_c_stopped_is_to_be_run_again(launcher: Launcher, loop: Path) -> None:
-    process = launcher.start(sys.executable, loop, 30, "1:13:sleep")
+    process = launcher.start("--grace", "2s", "--", sys.executable, loop, 30, "1:13:sleep")
     launcher.wait_for_output("sleeping")
     process.send_signal(signal.SIGINT)
     process.send_signal(signal.SIGINT)
@@ -201,7 +201,7 @@ def test_a_job_that_was_given_up_says_why(launcher: Launcher, loop: Path) -> Non
 
 
 def test_a_lost_launcher_is_told_and_the_command_that_outlives_it(launcher: Launcher, loop: Path) -> None:
-    process = launcher.start(sys.executable, loop, 30, "1:13:sleep")
+    process = launcher.start("--grace", "2s", "--", sys.executable, loop, 30, "1:13:sleep")
     launcher.wait_for_output("sleeping")
     process.send_signal(signal.SIGKILL)
     process.wait()

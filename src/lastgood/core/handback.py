@@ -41,10 +41,10 @@ class Interruption(StrEnum):
     """Why Slurm ends an allocation, or has told its steps to end."""
 
     NONE = ""
-    CANCELLED = "cancelled with scancel"
+    CANCELLED = "scancel"
     REQUEUED = "requeued by Slurm"
     """For a preemption without grace, a node failure, or because an operator asked for it."""
-    PREEMPTION = "preempted"
+    PREEMPTION = "told to end within its grace time"
     """Its grace time runs: the steps have been told, and the batch script has not. Or Slurm ends it and does not requeue it."""
     TIME_LIMIT = TIME_LIMIT
     NODE_FAILURE = "a node of it failed"
