@@ -117,7 +117,7 @@ class Supervisor:
             return self._hand_back("to be run again", reason)
         limits = self._limits()
         if (code := self._pause(0.0, limits)) is not None:
-            return self._leave_unbegun(code)
+            return self._leave_unbegun(code, limits)
         try:
             return self._run_attempts(command, environment, limits, is_fresh=is_fresh)
         except LastgoodError as error:
@@ -151,7 +151,7 @@ class Supervisor:
             left = restarts_left(self._past, self._settings.policy)
             self._say(f"restarting {when} ({left} restart(s) left after this one): {decision.reason}")
             if (code := self._pause(decision.delay_s, limits)) is not None:
-                return self._leave_unbegun(code)
+                return self._leave_unbegun(code, limits)
 
     def _tell_of_lost_launcher(self) -> None:
         if self._past and self._past[-1].ending.outcome is Outcome.LAUNCHER_LOST:
@@ -351,11 +351,12 @@ class Supervisor:
         is_unasked = last is None or last.ending.outcome is Outcome.TIME_LIMIT or not last.was_stop_asked
         return self._leaving.hand_back(what, reason, is_unasked=is_unasked)
 
-    def _leave_unbegun(self, exit_code: int) -> int:
+    def _leave_unbegun(self, exit_code: int, limits: Limits) -> int:
         """Leave while no attempt runs; `exit_code` as `_pause` has it."""
         if exit_code != EXIT_SAVED_RUN_AGAIN or self._scheduler.interruption() == Interruption.CANCELLED.value:
             return self._leaving.end("", exit_code)
-        return self._leaving.hand_back("to be run again", "", is_unasked=True)
+        is_unasked = limits.time is not None and limits.time.is_stop_due()
+        return self._leaving.hand_back("to be run again", "", is_unasked=is_unasked)
 
     def _pause(self, delay_s: float, limits: Limits) -> int | None:
         """Wait before the next attempt; an exit code if somebody asks to stop meanwhile, or the time is up."""
