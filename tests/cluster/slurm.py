@@ -396,7 +396,8 @@ class SlurmCluster:
     def kill_node(self, name: str) -> None:
         """Its slurmd, its slurmstepds and every process below end at once, and nobody gets to report it."""
         processes = machine.freeze(lambda: self._node_processes(name))
-        machine.send(processes, signal.SIGKILL)
+        # Parents last: the kernel wakes stopped processes that lose theirs, with SIGHUP.
+        machine.send(sorted(processes, key=_is_daemon), signal.SIGKILL)
         self._daemons[name].kill()
         self._daemons[name].wait()
         self.wait_until(lambda: not any(map(machine.is_alive, processes)), f"all of {name} is dead", 10)

@@ -97,7 +97,7 @@ def test_what_script_prints_can_be_submitted_by_hand(
     job.job.mkdir()
     path = shared / "by-hand.sh"
     path.write_text(said.stdout)
-    number = int(cluster.run("sbatch", "--parsable", f"--export=ALL,LASTGOOD_STATE_DIR={shared}/state", path).stdout)
+    number = int(cluster.run("env", f"LASTGOOD_STATE_DIR={shared}/state", "sbatch", "--parsable", path).stdout)
     follow(job, number)
     shown = cluster.run("scontrol", "show", "job", str(number)).stdout
     assert 'Comment=b "c" # d \\ e' in shown
