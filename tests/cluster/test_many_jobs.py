@@ -204,7 +204,7 @@ def shuffled_plan(chance: random.Random) -> list[str]:
 def test_many_jobs_under_many_faults_all_end_right(
     cluster: SlurmCluster, shared: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    seed = int(os.environ.get("LASTGOOD_TESTS_SEED") or random.SystemRandom().randrange(10**6))
+    seed = int(os.environ.get("LASTGOOD_TESTS_SEED", "1"))
     print(f"LASTGOOD_TESTS_SEED={seed}")
     chance = random.Random(seed)
     # More jobs than CPUs, and all of them run.

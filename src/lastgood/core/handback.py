@@ -113,6 +113,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """From SIGTERM to SIGKILL."""
     grace_s: float = 0.0
     """GraceTime of the partition or the QOS: from the first signal of a preemption to its second."""
+    unkillable_s: float | None = None
+    """UnkillableStepTimeout: a node whose processes outlive SIGKILL for so long is drained."""
     preempts_by: str = ""
     """PreemptMode of the partition: "REQUEUE", "CANCEL", "SUSPEND", "OFF", or empty if not known."""
 
@@ -180,6 +182,22 @@ def introduction(rules: Rules) -> str:
     return (
         "the job may not be requeued: a next segment waits behind this one (afterany), and is cancelled when not needed"
     )
+
+
+def facts(rules: Rules) -> str:
+    """What the cluster does with the job, for a person.
+
+    >>> facts(Rules(may_requeue=True, requeue_codes=frozenset({75}), kill_wait_s=30, preempts_by="REQUEUE"))
+    'Requeue=1, RequeueExit=75, KillWait 30 s, GraceTime 0 s, PreemptMode=REQUEUE'
+    """
+    codes = ",".join(map(str, sorted(rules.requeue_codes))) or "(none)"
+    words = [f"Requeue={int(rules.may_requeue)}", f"RequeueExit={codes}"]
+    words += [f"KillWait {duration(rules.kill_wait_s)}", f"GraceTime {duration(rules.grace_s)}"]
+    if rules.preempts_by:
+        words.append(f"PreemptMode={rules.preempts_by}")
+    if rules.unkillable_s is not None:
+        words.append(f"UnkillableStepTimeout {duration(rules.unkillable_s)}")
+    return ", ".join(words)
 
 
 def window_s(rules: Rules) -> float:

@@ -104,6 +104,7 @@ class SlurmScheduler(LocalScheduler):
             may_submit=self._may_submit,
             kill_wait_s=parse_seconds(config.get("KillWait", "")) or Rules().kill_wait_s,
             grace_s=max(parse_seconds(partition.get("GraceTime", "")) or 0.0, self._grace_of_qos(config)),
+            unkillable_s=parse_seconds(config.get("UnkillableStepTimeout", "")),
             preempts_by=value_of(partition, "PreemptMode"),
         )
 
@@ -154,6 +155,8 @@ class SlurmScheduler(LocalScheduler):
         count = int(self.restart_counts().get("SLURM_RESTART_COUNT", 0))
         begun = "started by Slurm for the first time" if not count else f"requeued by Slurm {count} time(s)"
         lines = [f"Slurm job {self.job_id}, {begun}: {handback.introduction(self.rules)}"]
+        if self._rules is not None:
+            lines.append(f"this cluster: {handback.facts(self._rules)}")
         if self._rules is not None and (text := handback.window_warning(self._rules, write_s)):
             lines.append(f"warning: {text}")
         return lines
