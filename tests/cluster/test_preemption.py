@@ -6,14 +6,18 @@ from .slurm import SlurmCluster
 from .work import Work
 
 
+def _preempted_and_finished(work: Work, job_id: int, *, at_step: int) -> None:
+    work.wait_step(at_step)
+    work.cluster.preempt(["n1"])
+    work.cluster.wait_restarted(job_id)
+    assert work.cluster.wait_ended(job_id, limit_s=120) == "COMPLETED", work.text()
+    work.check_answer()
+
+
 def test_without_grace_the_job_saves_within_killwait_and_comes_back(cluster: SlurmCluster, shared: Path) -> None:
     work = Work(cluster, shared)
     job_id = work.submit("--partition=main", "--nodelist=n1")
-    work.wait_step(45)
-    cluster.preempt(["n1"])
-    cluster.wait_restarted(job_id)
-    assert cluster.wait_ended(job_id, limit_s=90) == "COMPLETED", work.text()
-    work.check_answer()
+    _preempted_and_finished(work, job_id, at_step=45)
     assert [row["State"] for row in cluster.history(job_id)] == ["PREEMPTED", "COMPLETED"]
     assert work.outcomes() == ["preempted", "finished"]
     assert work.done_twice() == 0, work.text()
@@ -25,11 +29,7 @@ def test_with_grace_the_ranks_save_at_once_and_the_exit_code_brings_the_job_back
     """Slurm tells the steps only. A script that then ended with another code would count as failed, or as completed."""
     work = Work(cluster, shared, ranks=2, steps=150)
     job_id = work.submit("--partition=grace", "--nodelist=n[1-2]")
-    work.wait_step(45)
-    cluster.preempt(["n1"])
-    cluster.wait_restarted(job_id)
-    assert cluster.wait_ended(job_id, limit_s=90) == "COMPLETED", work.text()
-    work.check_answer()
+    _preempted_and_finished(work, job_id, at_step=45)
     assert [row["State"] for row in cluster.history(job_id)] == ["REQUEUED", "COMPLETED"]
     assert work.outcomes() == ["preempted", "finished"]
     assert work.event(1, "ended")["stop_cause"] == "told to end within its grace time"
@@ -42,11 +42,7 @@ def test_with_grace_and_no_exit_code_that_slurm_requeues_the_job_asks_for_it(
     cluster.configure(RequeueExit="")
     work = Work(cluster, shared, steps=150)
     job_id = work.submit("--partition=grace", "--nodelist=n1")
-    work.wait_step(45)
-    cluster.preempt(["n1"])
-    cluster.wait_restarted(job_id)
-    assert cluster.wait_ended(job_id, limit_s=90) == "COMPLETED", work.text()
-    work.check_answer()
+    _preempted_and_finished(work, job_id, at_step=45)
     assert work.outcomes() == ["preempted", "finished"]
     assert work.done_twice() == 0, work.text()
 
@@ -58,11 +54,7 @@ def test_preempted_while_a_save_is_being_written_the_job_has_that_save_or_the_on
     knows no such limit, still fits."""
     work = Work(cluster, shared, steps=60, every=20, size=10_000_000, pause_s=0.1, slow_write="20MB/s")
     job_id = work.submit("--partition=main", "--nodelist=n1", "--mem=2000")
-    work.wait_step(22)
-    cluster.preempt(["n1"])
-    cluster.wait_restarted(job_id)
-    assert cluster.wait_ended(job_id, limit_s=120) == "COMPLETED", work.text()
-    work.check_answer()
+    _preempted_and_finished(work, job_id, at_step=22)
     assert [row["State"] for row in cluster.history(job_id)] == ["PREEMPTED", "COMPLETED"]
     assert work.done_twice() == 0, work.text()
 
@@ -74,11 +66,7 @@ def test_a_script_that_asks_for_a_new_start_gets_one_and_then_goes_on(cluster: S
     work = Work(cluster, shared, steps=150)
     job_id = work.submit("--partition=main", "--nodelist=n1", script=work.script("--fresh"))
     work.wait_text("of rank 0 in attempt 2")
-    work.wait_step(45)
-    cluster.preempt(["n1"])
-    cluster.wait_restarted(job_id)
-    assert cluster.wait_ended(job_id, limit_s=90) == "COMPLETED", work.text()
-    work.check_answer()
+    _preempted_and_finished(work, job_id, at_step=45)
     assert work.event(2, "started")["how"] == "fresh"
     assert work.event(3, "started")["how"] == "resumed"
     assert "going on" in work.text()
@@ -89,11 +77,7 @@ def test_where_slurm_cancels_what_it_preempts_the_job_comes_back_by_itself(clust
     cluster.configure(main={"PreemptMode": "CANCEL"})
     work = Work(cluster, shared, steps=150)
     job_id = work.submit("--partition=main", "--nodelist=n1")
-    work.wait_step(45)
-    cluster.preempt(["n1"])
-    cluster.wait_restarted(job_id)
-    assert cluster.wait_ended(job_id, limit_s=90) == "COMPLETED", work.text()
-    work.check_answer()
+    _preempted_and_finished(work, job_id, at_step=45)
     assert work.outcomes() == ["preempted", "finished"]
     assert work.done_twice() == 0, work.text()
     cluster.wait_history(job_id, "REQUEUED", "COMPLETED")
