@@ -72,4 +72,5 @@ def test_ranks_on_a_node_that_is_cut_off_commit_nothing_and_are_gone_once_it_is_
     cluster.restore_node("n1")
     cluster.wait_until(lambda: not any(map(is_alive, old)), "nothing of the old attempt is left", 60, job_id)
     work.check_answer()
-    assert work.outcomes() == ["node failure", "finished"]
+    # Whether srun still says that the rank was fenced, or 0, depends on what reached it before the node was back.
+    assert work.outcomes() in (["node failure", "finished"], ["refused", "finished"])
