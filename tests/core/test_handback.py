@@ -87,10 +87,9 @@ def test_a_code_that_requeues_and_holds_is_not_used() -> None:
 
 
 @pytest.mark.parametrize("interruption", Interruption)
-@pytest.mark.parametrize("is_cancelled", [True, False])
-def test_who_owns_the_restart_after_each_interruption(interruption: Interruption, is_cancelled: bool) -> None:
-    found = owner(interruption, is_cancelled=is_cancelled)
-    if is_cancelled or interruption is Interruption.CANCELLED:
+def test_who_owns_the_restart_after_each_interruption(interruption: Interruption) -> None:
+    found = owner(interruption)
+    if interruption is Interruption.CANCELLED:
         assert found is Owner.NOBODY
     elif interruption is Interruption.REQUEUED:
         assert found is Owner.SLURM

@@ -26,10 +26,6 @@ from lastgood.launch.supervisor import Settings, Supervisor
 from lastgood.launch.takeover import take_lock
 from lastgood.launch.wrapped import WrappedCommand, Wrapping
 from lastgood.schedulers.local import LocalScheduler
-from lastgood.schedulers.slurm import SlurmScheduler, refuse_in_tasks
-from lastgood.schedulers.slurm_commands import SlurmCommands
-from lastgood.schedulers.slurm_segments import Segments
-from lastgood.schedulers.slurm_text import expand_hosts
 from lastgood.store.jobdir import JobDirectory, create_job
 from lastgood.store.record import Records, refuse_vanished, state_directory
 from lastgood.store.slurm_index import note_slurm_job, numbers_of
@@ -60,6 +56,9 @@ def run_job(request: RunRequest) -> int:
     records = Records(state_directory(environment))
     check_command(request.command, environment.get("PATH"))
     if environment.get("SLURM_JOB_ID"):
+        # A start without Slurm should not pay for it.
+        from lastgood.schedulers.slurm import refuse_in_tasks
+
         refuse_in_tasks(environment)
     # A script that says --fresh says so again each time that Slurm starts it again.
     is_first = environment.get("SLURM_RESTART_COUNT", "0") == "0"
@@ -112,6 +111,10 @@ def _scheduler(
 ) -> LocalScheduler:
     if not environment.get("SLURM_JOB_ID"):
         return LocalScheduler(environment, time_limit_s=request.time_limit_s, started=started)
+    from lastgood.schedulers.slurm import SlurmScheduler
+    from lastgood.schedulers.slurm_commands import SlurmCommands
+    from lastgood.schedulers.slurm_segments import Segments
+
     note_slurm_job(
         state_directory(dict(environment)),
         environment.get("SLURM_CLUSTER_NAME", ""),
@@ -149,9 +152,11 @@ def _agents(
     keeper: KeeperHold | None,
 ) -> NodeAgents | None:
     """Where the command is srun its ranks are on the nodes of the allocation, and so is what watches them."""
-    nodes = expand_hosts(environment.get("SLURM_JOB_NODELIST", ""))
-    if not nodes or not is_srun(request.command):
+    if not environment.get("SLURM_JOB_NODELIST") or not is_srun(request.command):
         return None
+    from lastgood.schedulers.slurm_text import expand_hosts
+
+    nodes = expand_hosts(environment["SLURM_JOB_NODELIST"])
     given = {**environment, Env.KEEPER: "off"} if keeper is None else environment
     return NodeAgents(job, nodes, given, console.say, fallback=keeper)
 

@@ -228,12 +228,11 @@ class Owner(StrEnum):
     MEANS = "the job, by the means that were chosen"
 
 
-def owner(interruption: Interruption, *, is_cancelled: bool = False) -> Owner:
+def owner(interruption: Interruption) -> Owner:
     """Exactly one, for an attempt that ended with work left.
 
-    A job that was cancelled is left alone, and so is one of which nobody can tell whether it was: coming back after
-    scancel is worse than to wait for a person.
+    A job that was cancelled is left alone.
     """
-    if is_cancelled or interruption is Interruption.CANCELLED:
+    if interruption is Interruption.CANCELLED:
         return Owner.NOBODY
     return Owner.SLURM if interruption is Interruption.REQUEUED else Owner.MEANS
