@@ -1,0 +1,1 @@
+"""A Slurm batch script, as sbatch and bash read it."""

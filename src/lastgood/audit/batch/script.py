@@ -1,0 +1,189 @@
+"""A batch script as rules see it."""
+
+from collections.abc import Iterator
+from functools import cached_property
+
+from lastgood.audit.batch.directives import Header, read_header
+from lastgood.audit.batch.programs import Launch, launch_of
+from lastgood.audit.batch.shell import Command, HereDoc, Shell, Trap, read_shell
+from lastgood.audit.batch.words import Word
+from lastgood.audit.source import Source, Span
+
+SETUP = frozenset(
+    """
+    . : [ [[ alias awk basename bc break cat cd chgrp chmod chown comm conda continue cp curl cut date declare df diff dirname du
+    echo eval exit export expr false find free getopts grep gunzip gzip hash head hostname id kill ldd let ln local ls lscpu
+    mail mamba md5sum mkdir mktemp ml module mv nproc nvidia-smi pip pip3 popd printenv printf ps pushd pwd read readarray
+    readlink readonly realpath return rm rmdir rsync sacct sacctmgr sbatch scancel scontrol scp sed select seq set sha256sum shift
+    shopt sinfo sleep sort source spack squeue ssh sshare sstat stat sync tail tar tee test timedatectl touch tr trap true truncate
+    type typeset ulimit umask unalias uname uniq unset unzip uptime wait wc wget whereis which whoami xargs zip
+    """.split()
+)
+"""Commands around the work: no job is made of them."""
+_QUESTIONS = ("--version", "-V", "--help", "-h", "-version")
+
+
+class BatchScript:
+    """A Slurm batch script: what sbatch takes from it, and what its shell does.
+
+    `embedded` are scripts that it writes or submits with a here-document; they are audited as scripts of their own.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.header: Header = read_header(source)
+        self.shell: Shell = read_shell(source)
+
+    @property
+    def path(self) -> str:
+        return self.source.path
+
+    @property
+    def commands(self) -> list[Command]:
+        """All simple commands in the order of the text, also those in functions, traps and strings that are run."""
+        return self.shell.commands
+
+    @property
+    def traps(self) -> list[Trap]:
+        return self.shell.traps
+
+    @property
+    def is_array(self) -> bool:
+        return self.header.get("array") is not None
+
+    @property
+    def is_chained_array(self) -> bool:
+        """Tasks run one after the other (`%1`): they are segments of one job."""
+        return self.header.value("array").endswith("%1")
+
+    @property
+    def uses_lastgood(self) -> bool:
+        """Its work runs under our launcher, which owns restarts, signals and exit codes."""
+        return any(launch.wrapper("lastgood") for _, launch in self.launches)
+
+    def words(self, command: Command) -> list[Word]:
+        """A command's words with the variables replaced that the script itself sets, split where that makes several.
+
+        `CMD="srun python"; $CMD a.py` gives srun, python, a.py.
+        """
+        words: list[Word] = []
+        for i, word in enumerate(command.words):
+            resolved = self.resolve(word, command.begin)
+            is_bare = word.variables and self.source.data[word.begin : word.begin + 1] == b"$"
+            words += resolved.split() if is_bare and (i == 0 or words) else [resolved]
+        return words
+
+    def resolve(self, word: Word, before: int | None = None) -> Word:
+        """A word with the values that the script gives to its variables above offset `before` (default: the word)."""
+        limit = word.begin if before is None else before
+        return word.with_values(lambda name: self._value(name, limit))
+
+    def launch(self, command: Command) -> Launch:
+        """The program that a command runs in the end, behind wrappers and variables."""
+        return launch_of(self.words(command))
+
+    @cached_property
+    def launches(self) -> list[tuple[Command, Launch]]:
+        """Every command with what it comes to."""
+        return [(command, self.launch(command)) for command in self.commands]
+
+    @cached_property
+    def work(self) -> list[tuple[Command, Launch]]:
+        """The commands that the job is there for: not those that prepare, look, copy or clean up.
+
+        Commands of traps, of substitutions and of functions that nobody calls are left out; so are conditions.
+        """
+        return [
+            (command, launch)
+            for command, launch in self.launches
+            if self._is_work(command, launch) and self._is_reached(command)
+        ]
+
+    def follows(self, command: Command) -> list[Command]:
+        """What runs behind a command at its own level, in the order of the text; traps, functions and substitutions are
+        left out."""
+        return [
+            other
+            for other in self.commands
+            if other.begin >= command.end
+            and other.around.within != "trap"
+            and other.around.function == command.around.function
+            and not other.around.in_substitution
+        ]
+
+    def sets(self, *options: str) -> bool:
+        """True if the shell is given one of these options, as "pipefail" or "e" (`set -e`, `set -euo pipefail`,
+        `#!/bin/bash -e`)."""
+        first = self.source.line(1) if self.source.data.startswith(b"#!") else ""
+        shebang = [word for word in first.split()[1:] if word.startswith("-")]
+        words = [
+            word.text
+            for command in self.commands
+            if command.name == "set" and not command.around.in_substitution
+            for word in command.arguments
+        ]
+        letters = {letter for word in [*shebang, *words] if word.startswith("-") for letter in word[1:]}
+        return any(option in words or (len(option) == 1 and option in letters) for option in options)
+
+    @cached_property
+    def embedded(self) -> "list[BatchScript]":
+        """Scripts in here-documents: with `#SBATCH` lines, or given to sbatch."""
+        return [self._inner(doc) for doc in self.shell.heredocs if self._is_script(doc)]
+
+    def variables_of(self, word: Word) -> tuple[str, ...]:
+        """Names of all variables that a word depends on after the script's own values are put in."""
+        return self.resolve(word).variables
+
+    def line(self, number: int) -> Span:
+        return self.source.span_of_line(number)
+
+    def _value(self, name: str, limit: int) -> Word | None:
+        found = None
+        for assignment in self.shell.assignments:
+            if assignment.name == name and assignment.begin < limit:
+                found = None if assignment.is_appended or assignment.around.loops else assignment.value
+        if found is not None and name in found.variables:
+            # PATH=$PATH:x and the like.
+            return None
+        return found
+
+    def _is_work(self, command: Command, launch: Launch) -> bool:
+        if command.around.in_substitution or command.around.within == "trap":
+            return False
+        if not launch.words:
+            return False
+        program = launch.program
+        if program in SETUP or program in self.shell.functions:
+            return False
+        if program in ("bash", "sh", "dash", "zsh") and launch.words[1:2] and launch.words[1].text.endswith("c"):
+            # What is in the string is a command of its own here.
+            return False
+        if program == "python" and launch.words[1:2] and launch.words[1].text in ("-c", "-V", "--version", "-"):
+            return False
+        if program == "python" and [w.text for w in launch.words[1:3]] in (["-m", "pip"], ["-m", "venv"]):
+            return False
+        return not (len(launch.words) == 2 and launch.words[1].text in _QUESTIONS)
+
+    def _is_reached(self, command: Command) -> bool:
+        name = command.around.function
+        return not name or any(
+            other.name == name or any(word.text == name for word in other.arguments) for other in self.commands
+        )
+
+    def _is_script(self, doc: HereDoc) -> bool:
+        body = self.source.data[doc.begin : doc.end].lstrip()
+        return b"\n#SBATCH" in b"\n" + body or (
+            body.startswith(b"#!") and doc.command is not None and doc.command.name == "sbatch"
+        )
+
+    def _inner(self, doc: HereDoc) -> "BatchScript":
+        """With blanks for all that stands before it, so that offsets and lines are those of the whole file."""
+        before = bytes(c if c == 10 else 32 for c in self.source.data[: doc.begin])
+        return BatchScript(Source(self.path, before + self.source.data[doc.begin : doc.end]))
+
+
+def scripts_in(script: BatchScript) -> Iterator[BatchScript]:
+    """The script and all that are embedded in it, at any depth."""
+    yield script
+    for inner in script.embedded:
+        yield from scripts_in(inner)

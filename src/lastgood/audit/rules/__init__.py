@@ -1,0 +1,14 @@
+"""The rules, one module each, named by its code. A new module is found by itself."""
+
+import importlib
+import pkgutil
+from functools import cache
+
+from lastgood.audit.rule import Rule
+
+
+@cache
+def all_rules() -> tuple[Rule, ...]:
+    """Every rule, by code."""
+    modules = (importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__))
+    return tuple(sorted((module.RULE for module in modules), key=lambda rule: rule.code))

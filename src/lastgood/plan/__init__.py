@@ -1,0 +1,1 @@
+"""Measurements and failure history in; an interval, a warning window and the mechanisms to use out."""

@@ -1,0 +1,74 @@
+"""Every rule finds what its page calls bad, and nothing in what it calls good; so do the cases beside the tests."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lastgood.audit.engine import audit, context_for_example
+from lastgood.audit.rule import FAMILIES, Rule
+from lastgood.audit.rules import all_rules
+from lastgood.audit.source import Source
+from lastgood.core.units import parse_duration
+
+CASES = Path(__file__).parent / "cases"
+SUFFIXES = {"BatchScript": ".sh", "Manifest": ".yaml", "Program": ".py", "Policy": ".conf"}
+
+rules = pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
+
+
+def found(rule: Rule, text: str, name: str = "") -> set[str]:
+    import msgspec
+
+    from lastgood.audit.policy import Policy
+
+    context = context_for_example(rule)
+    first = text.partition("\n")[0] + text.partition("\n")[2].partition("\n")[0]
+    if "# audit: write=" in first:
+        write_s = parse_duration(first.partition("# audit: write=")[2].split()[0])
+        context = msgspec.structs.replace(context, write_s=write_s)
+    if name and (beside := Path(name).with_suffix(".policy")).exists():
+        context = msgspec.structs.replace(context, policy=Policy([Source(beside.name, beside.read_bytes())]))
+    source = Source(name or f"example{SUFFIXES[rule.reads.__name__]}", text.encode())
+    return {finding.rule.code for finding in audit(source, all_rules(), context).findings}
+
+
+@rules
+def test_the_bad_example_is_found_and_the_good_one_is_not(rule: Rule) -> None:
+    assert rule.code in found(rule, rule.bad)
+    assert rule.code not in found(rule, rule.good)
+
+
+@rules
+def test_every_text_of_a_rule_is_there_and_short(rule: Rule) -> None:
+    for text in (rule.what, rule.why, rule.safe_to_ignore, rule.source):
+        assert text.strip() and "TODO" not in text
+    assert rule.code.startswith("LG") and len(rule.code) == 5 and rule.code[2] in FAMILIES
+    assert rule.name == rule.name.lower() and " " not in rule.name
+
+
+@rules
+def test_messages_say_what_happens_and_what_to_write(rule: Rule) -> None:
+    source = Source(f"example{SUFFIXES[rule.reads.__name__]}", rule.bad.encode())
+    for finding in audit(source, [rule], context_for_example(rule)).findings:
+        assert not finding.message.endswith(".") and not finding.remedy.endswith(".")
+        assert 20 < len(finding.message) < 300 and 5 < len(finding.remedy) < 300
+        assert finding.span.line <= source.line_count
+
+
+def test_no_two_rules_have_a_code_or_a_name_in_common() -> None:
+    assert len({rule.code for rule in all_rules()}) == len({rule.name for rule in all_rules()}) == len(all_rules())
+
+
+def case_files() -> Iterator[Path]:
+    for path in sorted(CASES.glob("LG*/*")):
+        if path.suffix != ".policy":
+            yield path
+
+
+@pytest.mark.parametrize("path", list(case_files()), ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_cases(path: Path) -> None:
+    rule = next(rule for rule in all_rules() if rule.code == path.parent.name)
+    is_found = rule.code in found(rule, path.read_text(), str(path))
+    assert is_found == path.name.startswith("bad-")
+    assert path.name.startswith(("bad-", "good-"))
