@@ -1,49 +1,129 @@
 """Read files, find out what they are, ask the rules."""
 
-from collections.abc import Iterable, Sequence
+import traceback
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
 from lastgood.audit.batch.script import BatchScript, scripts_in
-from lastgood.audit.finding import Audited, Finding
-from lastgood.audit.rule import Context, Rule
-from lastgood.audit.source import Source
+from lastgood.audit.finding import Audited, Excerpt, Finding, Problem
+from lastgood.audit.policy import Policy
+from lastgood.audit.python.program import Program
+from lastgood.audit.recognise import Kind, interpreter, kind_of
+from lastgood.audit.rule import Context, Hit, Rule
+from lastgood.audit.source import Source, Span
+
+_LONGEST_LINE = 600
+_BEFORE_THE_PLACE = 200
+_LIKE_BASH = ("", "bash", "sh", "dash", "ksh", "zsh")
+
+
+class Models(msgspec.Struct):
+    """What a file was read as, and what of it could not be."""
+
+    kind: Kind
+    models: list[object]
+    problems: list[Problem]
 
 
 def audit(source: Source, rules: Sequence[Rule], context: Context) -> Audited:
     """Ask every rule that reads this kind of file. Raises nothing for what the file holds."""
-    audited = Audited(path=source.path, findings=[], problems=[])
-    models = list(_models(source))
-    audited.kinds = tuple(dict.fromkeys(type(model).__name__ for model in models))
-    for model in models:
+    return audit_models(source, models_of(source), rules, context)
+
+
+def models_of(source: Source) -> Models:
+    """The file as rules see it: as nothing, if it is nothing that they know."""
+    kind = kind_of(source)
+    read = Models(kind, [], [])
+    match kind:
+        case Kind.BATCH:
+            _read_batch(source, read)
+        case Kind.PROGRAM:
+            _read_program(source, read)
+        case Kind.POLICY:
+            read.models.append(Policy([source]))
+    return read
+
+
+def audit_models(source: Source, read: Models, rules: Sequence[Rule], context: Context) -> Audited:
+    audited = Audited(path=source.path, findings=[], problems=list(read.problems))
+    audited.kinds = (str(read.kind),) if read.models else ()
+    for model in read.models:
+        # A policy may have been read from several files.
+        sources = model.sources if isinstance(model, Policy) else (source,)
         for rule in rules:
             if rule.reads is type(model):
-                audited.findings += _ask(rule, model, context)
-    audited.findings.sort(key=lambda finding: (finding.span, finding.rule.code))
+                _ask(rule, model, context, sources, audited)
+    audited.findings.sort(key=lambda finding: (finding.path, finding.span, finding.rule.code))
     return audited
 
 
-def _models(source: Source) -> Iterable[object]:
-    yield from scripts_in(BatchScript(source))
+def excerpt_of(source: Source, span: Span) -> Excerpt:
+    """The line of a place, or the part of it that can be looked at."""
+    text = source.line(span.line)
+    if len(text) <= _LONGEST_LINE:
+        return Excerpt(text)
+    begin = max(0, min(span.column - 1 - _BEFORE_THE_PLACE, len(text) - _LONGEST_LINE))
+    return Excerpt(text[begin : begin + _LONGEST_LINE], begin + 1, is_cut=begin + _LONGEST_LINE < len(text))
 
 
-def _ask(rule: Rule, model: object, context: Context) -> Iterable[Finding]:
-    path = getattr(model, "path", "")
-    for hit in rule.check(model, context):
+def _read_batch(source: Source, read: Models) -> None:
+    program = interpreter(source)
+    if program not in _LIKE_BASH:
+        message = f"a batch script for {program}: only those for bash and sh are understood, so it was not audited"
+        read.problems.append(Problem(path=source.path, message=message, span=Span(1, 1, 1, 1), is_partial=True))
+        return
+    for script in scripts_in(BatchScript(source)):
+        if script.header.directives or script.header.too_late:
+            read.models.append(script)
+
+
+def _read_program(source: Source, read: Models) -> None:
+    try:
+        read.models.append(Program(source))
+    except SyntaxError as error:
+        line = min(max(error.lineno or 1, 1), source.line_count)
+        column = max(error.offset or 1, 1)
+        message = f"this is no Python that {_version()} reads: {error.msg}"
+        read.problems.append(Problem(path=source.path, message=message, span=Span(line, column, line, column)))
+    except (ValueError, RecursionError, MemoryError) as error:
+        message = f"this cannot be read as Python: {error}"
+        read.problems.append(Problem(path=source.path, message=message))
+
+
+def _version() -> str:
+    import platform
+
+    return f"Python {platform.python_version()}"
+
+
+def _ask(rule: Rule, model: object, context: Context, sources: Sequence[Source], audited: Audited) -> None:
+    try:
+        audited.findings += _findings(rule, rule.check(model, context), sources)
+    except Exception as error:  # noqa: BLE001 - a defect of one rule must not hide what the others find
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{frame.filename.rpartition('/')[2]}:{frame.lineno}"
+        what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        message = f"rule {rule.code} failed here, which is a defect of lastgood: {what} ({where}); please report it"
+        audited.problems.append(Problem(path=audited.path, message=message))
+
+
+def _findings(rule: Rule, hits: Iterable[Hit], sources: Sequence[Source]) -> Iterator[Finding]:
+    for hit in hits:
+        source = next((source for source in sources if source.path == hit.path), sources[0])
         yield Finding(
             rule=rule,
-            path=path,
+            path=source.path,
             span=hit.span,
             severity=rule.severity if hit.severity is None else hit.severity,
             message=hit.message,
             remedy=hit.remedy,
             edits=hit.edits,
+            excerpt=excerpt_of(source, hit.span),
         )
 
 
 def context_for_example(rule: Rule) -> Context:
     """What a rule's examples are audited with."""
-    from lastgood.audit.policy import Policy
-
     policy = Policy([Source("slurm.conf", rule.policy.encode())]) if rule.policy else None
     return msgspec.structs.replace(Context(), policy=policy, write_s=rule.write_s)

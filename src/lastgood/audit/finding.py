@@ -6,6 +6,16 @@ from lastgood.audit.rule import Rule, Severity
 from lastgood.audit.source import Edit, Span
 
 
+class Excerpt(msgspec.Struct, frozen=True):
+    """The line that a finding begins in, or of a very long one the part around the place."""
+
+    text: str
+    column: int = 1
+    """The column of its first character."""
+    is_cut: bool = False
+    """The line goes on behind it."""
+
+
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     rule: Rule
     path: str
@@ -14,6 +24,14 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     remedy: str
     edits: tuple[Edit, ...] = ()
+    excerpt: Excerpt = Excerpt("")
+
+
+class Silenced(msgspec.Struct, frozen=True):
+    """A finding that a comment in the file silences, and the comment's reason."""
+
+    finding: Finding
+    reason: str
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,6 +40,10 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     message: str
     span: Span | None = None
+    is_partial: bool = False
+    """The rest of the file was audited, or nothing in it is for us: no reason for an exit code of its own."""
+    is_missing: bool = False
+    """There is no such file."""
 
 
 class Audited(msgspec.Struct, kw_only=True):
@@ -30,7 +52,8 @@ class Audited(msgspec.Struct, kw_only=True):
     path: str
     findings: list[Finding]
     problems: list[Problem]
-    suppressed: int = 0
-    """Findings that a comment in the file silences."""
+    silenced: list[Silenced] = []
     kinds: tuple[str, ...] = ()
     """What it was read as, such as "batch script"; empty if it is nothing that we audit."""
+    programs: tuple[str, ...] = ()
+    """Paths of the Python programs that it starts, as far as they were found."""

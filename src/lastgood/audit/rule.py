@@ -57,6 +57,8 @@ class Hit(msgspec.Struct, frozen=True):
     edits: tuple[Edit, ...] = ()
     """Mend it, without any doubt that they are right: `--fix` applies them. Never where the meaning could change in a
     way that the user may not want."""
+    path: str = ""
+    """The file that the span is in, for a model that is read from several; empty: the model's own."""
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,6 +92,12 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def family(self) -> str:
         return FAMILIES[self.code[2]]
+
+    def __reduce__(self) -> tuple[Callable[[str], "Rule"], tuple[str]]:
+        # Findings go from process to process with the rule's code only.
+        from lastgood.audit.rules import rule_of
+
+        return rule_of, (self.code,)
 
 
 FAMILIES = {

@@ -7,8 +7,12 @@ Machine Learning Research Clusters", HPCA 2025, arXiv 2410.21680). The once a da
 on purpose: for a job that is interrupted more rarely, saving too often costs a fraction of a percent.
 """
 
+from collections.abc import Sequence
+from typing import Self
+
 import msgspec
 
+from lastgood.core.poisson import count_interval
 from lastgood.core.units import duration
 
 DAY_S = 86400.0
@@ -31,6 +35,44 @@ class Mtti(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{duration(self.seconds)} ({self.source})"
+
+
+class FailureRate(msgspec.Struct, frozen=True):
+    """How often a node is the end of its job, with the interval that holds the true rate in 95 of 100 cases.
+
+    `failures` were seen in `node_days` (a job on eight nodes for three hours is one node-day); `source` says where.
+    """
+
+    per_1000_node_days: float
+    low: float
+    high: float
+    failures: int
+    node_days: float
+    source: str
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.low <= self.per_1000_node_days <= self.high and self.failures >= 0 and self.node_days > 0):
+            raise ValueError(
+                f"a failure rate of {self.per_1000_node_days} ({self.low} to {self.high}) in {self.node_days}"
+            )
+
+    @classmethod
+    def counted(cls, sizes: Sequence[tuple[int, int]], node_days: float, source: str) -> Self:
+        """From events: (failures in one event, number of such events).
+
+        >>> str(FailureRate.counted([(1, 13)], 2000, "2,000 node-days"))
+        '6.5 (3.46 to 11.1) failures per 1,000 node-days (2,000 node-days)'
+        """
+        if not node_days > 0:
+            raise ValueError(f"no rate can be seen in {node_days} node-days")
+        failures = sum(size * number for size, number in sizes)
+        low, high = count_interval(sizes)
+        each = 1000 / node_days
+        return cls(failures * each, low * each, high * each, failures, node_days, source)
+
+    def __str__(self) -> str:
+        figures = f"{self.per_1000_node_days:.3g} ({self.low:.3g} to {self.high:.3g})"
+        return f"{figures} failures per 1,000 node-days ({self.source})"
 
 
 def mtti_of_nodes_s(nodes: int, failures_per_1000_node_days: float) -> float:

@@ -1,7 +1,8 @@
 """Words of a shell command: what is literal in them, and what the shell puts in. Pure."""
 
+import fnmatch
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
 _ESCAPE = re.compile(r"\\(\n|.)", re.DOTALL)
+_ESCAPE_IN_QUOTES = re.compile(r"\\([$`\"\\\n])")
+_CUT = re.compile(r"(%%?|##?)([^$`\"'\\]{1,40})\Z", re.DOTALL)
+_MOST_PARTS = 400
+_LONGEST_TO_CUT = 4096
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -20,6 +25,14 @@ class Part(msgspec.Struct, frozen=True):
     """"text", "variable" (`text` is its name) or "command" (a substitution, `text` is what stands in it)."""
     text: str
     raw: str
+
+    @property
+    def modifier(self) -> str:
+        """What `${NAME...}` does to the variable's value, such as ":-/tmp", "%/*", "[@]"; empty for the value itself."""
+        if self.kind != "variable" or not self.raw.startswith("${"):
+            return ""
+        before, _, behind = self.raw[2:-1].partition(self.text)
+        return before + behind
 
 
 class Word(msgspec.Struct, frozen=True):
@@ -38,6 +51,11 @@ class Word(msgspec.Struct, frozen=True):
     @property
     def is_literal(self) -> bool:
         return all(part.kind == "text" for part in self.parts)
+
+    @property
+    def is_all_of_an_array(self) -> bool:
+        """`"${NAME[@]}"` and the like, which is several words."""
+        return len(self.parts) == 1 and self.parts[0].modifier in ("[@]", "[*]")
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -63,15 +81,42 @@ class Word(msgspec.Struct, frozen=True):
                     words[-1].append(Part("text", piece, piece))
         return [Word(tuple(parts), self.span, self.begin, self.end) for parts in words if parts]
 
-    def with_values(self, value_of: Callable[[str], "Word | None"], depth: int = 8) -> "Word":
-        """With each variable replaced by its value, where that is known."""
-        if depth == 0 or not self.variables:
+    def with_values(self, value_of: Callable[[str], "Word | None"]) -> "Word":
+        """With each variable replaced by its value, where that is known and what `${NAME...}` makes of it is, too."""
+        if not self.variables:
             return self
         parts: list[Part] = []
         for part in self.parts:
             value = value_of(part.text) if part.kind == "variable" else None
-            parts += [part] if value is None else value.with_values(value_of, depth - 1).parts
-        return Word(tuple(parts), self.span, self.begin, self.end)
+            parts += [part] if value is None else _modified(value.parts, part)
+        if len(parts) > _MOST_PARTS:
+            return self
+        return Word(tuple(_joined(parts)), self.span, self.begin, self.end)
+
+    def beside(self, other: "Word", between: str = "") -> "Word":
+        """One word of two, at the place of the first."""
+        gap = (Part("text", between, between),) if between else ()
+        return Word(tuple(_joined((*self.parts, *gap, *other.parts))), self.span, self.begin, other.end)
+
+
+def _modified(value: Sequence[Part], part: Part) -> Sequence[Part]:
+    """What `${NAME...}` makes of a value; the variable itself where that cannot be told."""
+    modifier = part.modifier
+    if not modifier or modifier[:2] in (":-", ":=", ":?") or modifier[0] in "-=?" or modifier in ("[@]", "[*]", "[0]"):
+        return value
+    cut = _CUT.match(modifier)
+    text = "".join(inner.text for inner in value)
+    if cut is None or len(text) > _LONGEST_TO_CUT or any(inner.kind != "text" for inner in value):
+        return (part,)
+    pattern = re.compile(fnmatch.translate(cut[2]))
+    at_end, is_long = cut[1][0] == "%", len(cut[1]) == 2
+    places = range(len(text) + 1)
+    for i in places if at_end == is_long else reversed(places):
+        piece = text[i:] if at_end else text[:i]
+        if pattern.match(piece):
+            text = text[:i] if at_end else text[i:]
+            break
+    return (Part("text", text, text),)
 
 
 def word_of(node: "Node", source: Source, base: int) -> Word:
@@ -86,7 +131,8 @@ def _parts(node: "Node", source: Source, base: int) -> Iterator[Part]:
     if kind == "raw_string":
         yield Part("text", raw[1:-1], raw[1:-1])
     elif kind in ("simple_expansion", "expansion"):
-        found = next((c for c in node.children if c.type in ("variable_name", "special_variable_name")), None)
+        inside = [c for child in node.children for c in (child.children if child.type == "subscript" else (child,))]
+        found = next((c for c in inside if c.type in ("variable_name", "special_variable_name")), None)
         name = source.text(base + found.start_byte, base + found.end_byte) if found is not None else ""
         match = _NAME.match(name)
         yield Part("variable", match[0] if match else name, raw)
@@ -102,14 +148,23 @@ def _parts(node: "Node", source: Source, base: int) -> Iterator[Part]:
             at = base + child.end_byte
             if child.type not in ('"', '$"'):
                 yield from _parts(child, source, base)
-    elif kind in ("string_content", "ansi_c_string", "process_substitution", "arithmetic_expansion", "array"):
+    elif kind == "string_content":
+        plain = _ESCAPE_IN_QUOTES.sub(_unescaped, raw) if "\\" in raw else raw
+        yield Part("text", plain, plain)
+    elif kind == "ansi_c_string":
+        yield Part("text", raw[2:-1], raw[2:-1])
+    elif kind in ("process_substitution", "arithmetic_expansion", "array"):
         yield Part("text", raw, raw)
     else:
-        plain = _ESCAPE.sub(lambda m: "" if m[1] == "\n" else m[1], raw) if "\\" in raw else raw
+        plain = _ESCAPE.sub(_unescaped, raw) if "\\" in raw else raw
         yield Part("text", plain, plain)
 
 
-def _joined(parts: Iterator[Part]) -> list[Part]:
+def _unescaped(match: re.Match[str]) -> str:
+    return "" if match[1] == "\n" else match[1]
+
+
+def _joined(parts: Iterable[Part]) -> list[Part]:
     joined: list[Part] = []
     for part in parts:
         if joined and joined[-1].kind == part.kind == "text":
