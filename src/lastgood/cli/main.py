@@ -25,6 +25,7 @@ COMMANDS: dict[str, str] = {
     "prune": "delete checkpoints that need not be kept",
     "pin": "protect a checkpoint from being deleted, or release it",
     "export": "write a checkpoint in a format that other tools read",
+    "audit": "what a failure would cost: read batch scripts, manifests and the policy",
 }
 """Each command with its one line. Its module is lastgood.cli.<name>_command, which has
 `configure(parser)` and `execute(arguments) -> exit code`."""

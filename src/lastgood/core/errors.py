@@ -29,6 +29,7 @@ Ctrl-C and 128 + n after signal n are what every shell does.
 """
 
 EXIT_FINISHED = 0
+EXIT_FINDINGS = 1
 EXIT_SAVED_RUN_AGAIN = 75
 EXIT_NO_PROGRESS = 82
 EXIT_RESTART_LIMIT = 83
@@ -176,6 +177,11 @@ def exit_code_table() -> list[tuple[int, str, str]]:
     """
     rows = [
         (EXIT_FINISHED, "finished", "the job is finished (or the question is answered with yes)"),
+        (
+            EXIT_FINDINGS,
+            "findings",
+            "`audit` found something that is at least as bad as `--fail-on` says; of `status`: given up",
+        ),
         (
             EXIT_SAVED_RUN_AGAIN,
             "saved, run again",

@@ -156,6 +156,11 @@ class SlurmCommands:
         """slurmctld's configuration, by parameter."""
         return parse_config(self._ask(["scontrol", "show", "config"], "read Slurm's configuration", limit_s))
 
+    def show_policy(self, *, limit_s: float = QUESTION_S) -> dict[str, str]:
+        """What `scontrol show config` and `scontrol show partition` print, by "config" and "partition"."""
+        what = "read Slurm's configuration"
+        return {name: self._ask(["scontrol", "show", name], what, limit_s) for name in ("config", "partition")}
+
     def partition(self, name: str, *, limit_s: float = QUESTION_S) -> dict[str, str]:
         shown = self._ask(["scontrol", "-o", "show", "partition", name], f"look up partition {name}", limit_s)
         return fields(shown.strip())

@@ -1,0 +1,1 @@
+"""What an audit found, in the formats that people and other programs read."""

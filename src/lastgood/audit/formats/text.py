@@ -1,0 +1,79 @@
+"""Findings as a good compiler shows them: the place, the line with a caret, what happens, what to do."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from lastgood.audit.finding import Audited, Finding, Problem
+from lastgood.audit.formats.terminal import Style, counted, harmless, pointed_at, wrapped
+from lastgood.audit.rule import Severity
+
+
+def text_of(audited: Sequence[Audited], problems: Sequence[Problem], style: Style, width: int = 80) -> Iterator[str]:
+    """Line by line; a summary at the end."""
+    explained: set[str] = set()
+    for one in audited:
+        for finding in one.findings:
+            yield from _finding(finding, style, width, explained)
+            yield ""
+        for problem in one.problems:
+            yield from _problem(problem, style, width)
+    for problem in problems:
+        yield from _problem(problem, style, width)
+    yield from wrapped(summary(audited, problems), width, "", "  ")
+
+
+def summary(audited: Sequence[Audited], problems: Sequence[Problem]) -> str:
+    """One sentence on all of it.
+
+    >>> summary([Audited(path="a", findings=[], problems=[], kinds=("batch script",))], [])
+    'no findings in 1 file'
+    """
+    findings = [finding for one in audited for finding in one.findings]
+    files = counted(sum(bool(one.kinds) for one in audited), "file")
+    text = f"no findings in {files}"
+    if findings:
+        with_findings = len({finding.path for finding in findings})
+        counts = Counter(finding.severity for finding in findings)
+        kinds = ", ".join(f"{severity}: {counts[severity]}" for severity in sorted(counts, reverse=True))
+        text = f"{counted(len(findings), 'finding')} in {with_findings} of {files} ({kinds})"
+        fixable = sum(bool(finding.edits) for finding in findings)
+        if fixable:
+            text += f"; {fixable} can be fixed with --fix"
+    silenced = sum(len(one.silenced) for one in audited)
+    if silenced:
+        text += f"; {silenced} silenced by comments"
+    unread = sum(not problem.is_partial for one in audited for problem in one.problems)
+    unread += sum(not problem.is_partial for problem in problems)
+    if unread:
+        text += f"; {unread} could not be audited"
+    return text
+
+
+def _finding(finding: Finding, style: Style, width: int, explained: set[str]) -> Iterator[str]:
+    code = finding.rule.code
+    place = f"{harmless(finding.path)}:{finding.span.line}:{finding.span.column}:"
+    severity = style.severity(finding.severity, str(finding.severity))
+    yield f"{style.bold(place)} {severity} [{code}]"
+    yield from wrapped(finding.message, width)
+    number = f"{finding.span.line:>6} | "
+    line, caret = pointed_at(finding.excerpt, finding.span, width - len(number))
+    if line:
+        yield style.dim(number) + line
+        yield style.dim(" " * (len(number) - 2) + "| ") + style.good(caret)
+    first, *others = wrapped(f"what to do: {finding.remedy}", width, others="    ")
+    yield first.replace("what to do:", style.bold("what to do:"), 1)
+    yield from others
+    if code not in explained:
+        explained.add(code)
+        yield style.dim(f"  more: lastgood explain {code}")
+
+
+def _problem(problem: Problem, style: Style, width: int) -> Iterator[str]:
+    place = harmless(problem.path)
+    if problem.span is not None:
+        place += f":{problem.span.line}:{problem.span.column}"
+    how = "note" if problem.is_partial else "error"
+    shown = style.severity(Severity.NOTE if problem.is_partial else Severity.LOST, how)
+    first, *others = wrapped(f"{place}: {how}: {problem.message}", width, "", "  ")
+    yield first.replace(f"{place}: {how}:", f"{style.bold(place + ':')} {shown}:", 1)
+    yield from others

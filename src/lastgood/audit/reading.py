@@ -1,0 +1,45 @@
+"""Get the bytes of a file that a user named, or say why not."""
+
+import os
+import stat
+from typing import BinaryIO
+
+from lastgood.audit.finding import Problem
+from lastgood.audit.source import Source
+from lastgood.core.units import byte_size
+
+LIMIT_BYTES = 4 << 20
+"""What sbatch takes of a script where slurm.conf does not say more (max_script_size)."""
+
+
+def load(path: str) -> Source | Problem:
+    """A file as it is. Never waits for a pipe, never reads more than the limit."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        reason = "it is a link to nothing" if os.path.islink(path) else "there is no such file or directory"
+        return Problem(path=path, message=reason, is_missing=True)
+    except OSError as error:
+        return Problem(path=path, message=f"cannot read it: {error.strerror or error}")
+    except ValueError:
+        return Problem(path=path, message="this is no path: it holds a null character", is_missing=True)
+    with open(fd, "rb") as file:
+        try:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                return Problem(path=path, message="it is no regular file; pipe it into `lastgood audit -`")
+            return _take(path, file)
+        except OSError as error:
+            return Problem(path=path, message=f"cannot read it: {error.strerror or error}")
+
+
+def load_stream(name: str, stream: BinaryIO) -> Source | Problem:
+    """All of standard input."""
+    return _take(name, stream)
+
+
+def _take(path: str, file: BinaryIO) -> Source | Problem:
+    data = file.read(LIMIT_BYTES + 1)
+    if len(data) > LIMIT_BYTES:
+        limit = byte_size(LIMIT_BYTES)
+        return Problem(path=path, message=f"it is larger than {limit}, which is as much as sbatch takes: not audited")
+    return Source(path, data)

@@ -1,0 +1,151 @@
+"""Audit many files: find them, read them, ask the rules, in several processes where there are many."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from lastgood.audit.batch.script import BatchScript
+from lastgood.audit.beside import Programs
+from lastgood.audit.discovery import Candidate, discover
+from lastgood.audit.engine import audit_models, models_of
+from lastgood.audit.finding import Audited, Problem
+from lastgood.audit.policy import Policy
+from lastgood.audit.reading import load, load_stream
+from lastgood.audit.recognise import Kind, kind_of
+from lastgood.audit.rule import Context, Rule
+from lastgood.audit.source import Source
+
+STANDARD_INPUT = "-"
+_MANY_FILES = 200
+"""From here on, starting further processes pays."""
+_MOST_PROCESSES = 8
+_AT_ONCE = 16
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    paths: tuple[str, ...]
+    rules: tuple[Rule, ...]
+    policies: tuple[Source, ...] = ()
+    """Of the scheduler, beside those among the paths."""
+    write_s: float | None = None
+    excluded: tuple[str, ...] = ()
+    stdin_name: str = STANDARD_INPUT
+
+
+class Report(msgspec.Struct):
+    """What came of all paths."""
+
+    audited: list[Audited]
+    """Each file that was named or found, in order; those that are nothing for us have no kinds."""
+    problems: list[Problem]
+    """Of what is no file."""
+    is_in_directory: bool = False
+
+
+def audit_all(request: Request) -> Report:
+    """Raises nothing for what the files hold, or for those that cannot be read."""
+    found = discover(request.paths, request.excluded)
+    report = Report([], found.problems, found.is_in_directory)
+    policies, others = list(request.policies), []
+    for candidate in found.candidates:
+        source = _load(candidate, request.stdin_name) if candidate.is_named else None
+        if isinstance(source, Source) and kind_of(source) is Kind.POLICY:
+            policies.append(source)
+        else:
+            others.append((candidate, source if candidate.path == STANDARD_INPUT else None))
+    context = Context(policy=Policy(policies) if policies else None, write_s=request.write_s)
+    if context.policy is not None:
+        read = msgspec.structs.replace(models_of(policies[0]), kind=Kind.POLICY, models=[context.policy], problems=[])
+        report.audited.append(audit_models(policies[0], read, request.rules, context))
+    report.audited += _each(others, _Auditor(request.rules, context, request.stdin_name))
+    report.audited += _programs(report.audited, request.rules, context)
+    return report
+
+
+def _programs(audited: Sequence[Audited], rules: Sequence[Rule], context: Context) -> Iterator[Audited]:
+    """The Python programs that the scripts start, each once."""
+    known = {os.path.realpath(one.path) for one in audited}
+    auditor = _Auditor(rules, context, STANDARD_INPUT)
+    for path in sorted({path for one in audited for path in one.programs}):
+        real = os.path.realpath(path)
+        if real not in known:
+            known.add(real)
+            yield auditor(Candidate(path, is_named=False))
+
+
+class _Auditor:
+    """Audits one file after the other with the same rules."""
+
+    def __init__(self, rules: Sequence[Rule], context: Context, stdin_name: str) -> None:
+        self._programs = Programs()
+        self._context = msgspec.structs.replace(context, find_program=self._programs.find)
+        self._rules = rules
+        self._stdin_name = stdin_name
+
+    def __call__(self, candidate: Candidate, source: Source | Problem | None = None) -> Audited:
+        if source is None:
+            source = _load(candidate, self._stdin_name)
+        if isinstance(source, Problem):
+            return Audited(path=source.path, findings=[], problems=[source])
+        read = models_of(source)
+        scripts = [model for model in read.models if isinstance(model, BatchScript)]
+        self._programs.begin(source.path, scripts)
+        audited = audit_models(source, read, self._rules, self._context)
+        if not read.models and not read.problems:
+            audited.problems += _nothing_to_audit(read.kind, source, candidate)
+        for script in scripts:
+            for _, launch in script.launches:
+                if launch.python_script:
+                    self._programs.find(source.path, launch.python_script)
+        audited.programs = tuple(self._programs.found)
+        return audited
+
+
+def _nothing_to_audit(kind: Kind, source: Source, candidate: Candidate) -> Iterator[Problem]:
+    if kind is Kind.BINARY:
+        message = "a binary file, or a text in UTF-16: not audited"
+        yield Problem(path=source.path, message=message, is_partial=not candidate.is_named)
+    elif candidate.is_named:
+        message = {
+            Kind.SHELL: "a shell script without `#SBATCH` lines: not audited, because nothing says that it is a job",
+            Kind.MANIFEST: "YAML without an `apiVersion`: not audited, because it is no Kubernetes manifest",
+        }.get(kind, "neither a batch script, a Kubernetes manifest, Python nor Slurm's configuration: not audited")
+        if not source.data.strip():
+            message = "an empty file: nothing to audit"
+        yield Problem(path=source.path, message=message, is_partial=True)
+
+
+def _load(candidate: Candidate, stdin_name: str) -> Source | Problem:
+    if candidate.path == STANDARD_INPUT:
+        return load_stream(stdin_name, sys.stdin.buffer)
+    return load(candidate.path)
+
+
+_One = tuple[Candidate, Source | Problem | None]
+
+
+def _each(files: Sequence[_One], auditor: _Auditor) -> Iterator[Audited]:
+    processes = min(len(os.sched_getaffinity(0)), _MOST_PROCESSES)
+    if len(files) < _MANY_FILES or processes < 2:
+        for candidate, source in files:
+            yield auditor(candidate, source)
+        return
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
+    # Forked, so that each has the rules that are loaded; this process has no threads.
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("fork"), _begin_worker, (auditor,)) as pool:
+        yield from pool.map(_audit_in_worker, files, chunksize=_AT_ONCE)
+
+
+_auditors: list[Callable[[Candidate, Source | Problem | None], Audited]] = []
+
+
+def _begin_worker(auditor: _Auditor) -> None:
+    _auditors.append(auditor)
+
+
+def _audit_in_worker(one: _One) -> Audited:
+    return _auditors[-1](*one)

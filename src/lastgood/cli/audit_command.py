@@ -1,0 +1,163 @@
+"""`lastgood audit`: what a failure would cost the jobs that these files describe."""
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lastgood.audit.rule import Severity
+    from lastgood.audit.run import Report, Request
+    from lastgood.audit.source import Source
+
+LIVE = "live"
+FORMATS = ("text", "json", "sarif", "github")
+THRESHOLDS = {"lost": 4, "may": 3, "wasteful": 2, "note": 1}
+"""What --fail-on says, as severities."""
+
+EPILOG = """\
+examples:
+  lastgood audit job.sh
+  lastgood audit --policy /etc/slurm/slurm.conf --write 5min jobs/
+  lastgood explain LG101
+
+A directory is searched for batch scripts (*.sh, *.sbatch, *.slurm, *.job, *.bash, and files with #SBATCH near the
+top), Kubernetes manifests (*.yaml, *.yml) and the Python programs that the scripts start. A comment silences a finding
+on its line or the next one: # lastgood: ignore LG101 because we resubmit by hand
+
+exit codes:
+   0  nothing that is at least as bad as --fail-on says
+   1  something is
+   2  the call is wrong
+  65  no finding, but something could not be read or audited
+  66  no finding, and a path does not exist, or there is nothing to audit in a directory
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "paths",
+        metavar="PATH",
+        nargs="*",
+        help="batch scripts, Kubernetes manifests, Python programs, slurm.conf or what scontrol show printed; "
+        "directories; - for standard input",
+    )
+    parser.add_argument(
+        "--policy",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="the scheduler's settings: slurm.conf, or what `scontrol show config` or `scontrol show partition` printed; "
+        f"may be repeated; `{LIVE}` asks scontrol",
+    )
+    parser.add_argument(
+        "--write", metavar="DURATION", default="", help="how long a checkpoint takes to write, such as 5min"
+    )
+    parser.add_argument(
+        "--select",
+        metavar="CODES",
+        action="append",
+        default=[],
+        help="only these rules: LG101, LG1, a name or a family",
+    )
+    parser.add_argument("--ignore", metavar="CODES", action="append", default=[], help="all rules but these")
+    parser.add_argument(
+        "--exclude",
+        metavar="PATTERN",
+        action="append",
+        default=[],
+        help="in directories: pass over names or paths like this",
+    )
+    parser.add_argument(
+        "--fail-on",
+        choices=list(THRESHOLDS),
+        default="may",
+        help="the least severity that makes the exit code 1 (default: may)",
+    )
+    parser.add_argument("--format", choices=FORMATS, default="text", help="how to print (default: text)")
+    parser.add_argument("--stdin-name", metavar="NAME", default="-", help="what to call standard input")
+    parser.epilog = EPILOG
+
+
+def execute(parsed: argparse.Namespace) -> int:
+    from lastgood.audit.run import audit_all
+
+    request = _request(parsed)
+    report = audit_all(request)
+    _print(report, parsed)
+    return _exit_code(report, THRESHOLDS[parsed.fail_on])
+
+
+def _request(parsed: argparse.Namespace) -> "Request":
+    from lastgood.audit.needs import check_parsers
+    from lastgood.audit.rules import all_rules
+    from lastgood.audit.run import Request
+    from lastgood.audit.selection import select, words_of
+    from lastgood.core.errors import UsageError
+    from lastgood.core.units import parse_duration
+
+    if not parsed.paths and not parsed.policy:
+        raise UsageError(
+            "no path to audit is given", remedy="lastgood audit job.sh, or lastgood audit . for a directory"
+        )
+    write_s = parse_duration(parsed.write) if parsed.write else None
+    rules = select(all_rules(), words_of(parsed.select), words_of(parsed.ignore))
+    check_parsers()
+    return Request(
+        paths=tuple(parsed.paths),
+        rules=rules,
+        policies=tuple(source for name in parsed.policy for source in _policy(name)),
+        write_s=write_s,
+        excluded=tuple(parsed.exclude),
+        stdin_name=parsed.stdin_name,
+    )
+
+
+def _policy(name: str) -> "list[Source]":
+    """Raises NoSuchJobError or DamagedError: what was asked for by name is needed."""
+    from lastgood.audit.finding import Problem
+    from lastgood.audit.reading import load
+    from lastgood.audit.recognise import Kind, kind_of
+    from lastgood.audit.source import Source
+    from lastgood.core.errors import DamagedError, NoSuchJobError
+
+    if name == LIVE:
+        from lastgood.schedulers.slurm_commands import SlurmCommands
+
+        shown = SlurmCommands(dict(os.environ)).show_policy()
+        return [Source(f"scontrol show {what}", text.encode()) for what, text in shown.items()]
+    source = load(name)
+    if isinstance(source, Problem):
+        kind = NoSuchJobError if source.is_missing else DamagedError
+        raise kind(f"cannot use {name} as the policy: {source.message}")
+    if kind_of(source) is not Kind.POLICY:
+        raise DamagedError(
+            f"{name} is neither slurm.conf nor what `scontrol show config` or `scontrol show partition` printed",
+            remedy="scontrol show config > policy.txt; scontrol show partition >> policy.txt",
+        )
+    return [source]
+
+
+def _print(report: "Report", parsed: argparse.Namespace) -> None:
+    from lastgood.audit.formats.terminal import Style
+    from lastgood.audit.formats.text import text_of
+    from lastgood.cli import output
+
+    is_coloured = sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    for line in text_of(report.audited, report.problems, Style(is_coloured)):
+        output.put(line)
+
+
+def _exit_code(report: "Report", threshold: "int | Severity") -> int:
+    from lastgood.core.errors import EXIT_FINDINGS, DamagedError, NoSuchJobError
+
+    if any(finding.severity >= threshold for one in report.audited for finding in one.findings):
+        return EXIT_FINDINGS
+    problems = [*report.problems, *(problem for one in report.audited for problem in one.problems)]
+    serious = [problem for problem in problems if not problem.is_partial]
+    if serious:
+        is_missing = all(problem.is_missing for problem in serious)
+        return NoSuchJobError.exit_code if is_missing else DamagedError.exit_code
+    if report.is_in_directory and not any(one.kinds for one in report.audited):
+        return NoSuchJobError.exit_code
+    return 0
