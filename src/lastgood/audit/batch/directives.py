@@ -2,10 +2,17 @@
 
 sbatch looks at lines that begin with `#SBATCH` exactly, until the first line that is neither blank nor a comment. Of
 an option that is given twice the last counts; options on the command line, which we cannot see, win over all.
+
+What the manual page leaves open was tried with sbatch 22.05 (`sbatch -v` prints what it took): `#` outside quotes begins
+a comment, also in the middle of a word (`--comment=a#b` is "a"); a backslash takes the next character as it is, also in
+quotes; a quote that is not closed, a word that is no option and an option that sbatch does not have refuse the whole
+script; `--requeue` and `--no-requeue` are one setting; an option that may have a value has it only behind `=`; letters
+can stand together (`-HQn3`); `-J=x` is "=x"; long names can be shortened as long as they are clear; behind a line
+`#SBATCH hetjob` (or `packjob`) the options are those of another component.
 Source: sbatch(1).
 """
 
-import re
+from collections.abc import Iterator
 
 import msgspec
 
@@ -78,12 +85,14 @@ _MAY_HAVE_VALUE = {
     "share": "",
 }
 _TAKES_VALUE = {*_WITH_LETTER, *_WITHOUT_LETTER}
-_NAMES = sorted({*_TAKES_VALUE, *_FLAGS, *_MAY_HAVE_VALUE})
+_NAMES = frozenset({*_TAKES_VALUE, *_FLAGS, *_MAY_HAVE_VALUE})
 _LETTERS = {
     letter: name for table in (_WITH_LETTER, _FLAGS, _MAY_HAVE_VALUE) for name, letter in table.items() if letter
 }
-_WORD = re.compile(r"""(?:"[^"]*"?|'[^']*'?|\\.|[^\s"'\\])+""")
-_QUOTING = re.compile(r"""["']|\\(?=.)""")
+_ALIASES = {"tasks-per-node": "ntasks-per-node"}
+_ONE_SETTING = (frozenset({"requeue", "no-requeue"}), frozenset({"exclusive", "oversubscribe", "share"}))
+"""Options that set the same thing: the last of them counts."""
+_SEPARATORS = ("hetjob", "packjob")
 
 
 class Directive(msgspec.Struct, frozen=True):
@@ -104,18 +113,28 @@ class Header(msgspec.Struct, frozen=True):
     """What sbatch takes from a script, and what looks like it and is not taken."""
 
     directives: tuple[Directive, ...]
+    """Those of the first component of a heterogeneous job, on which the script runs; all, where there is one only."""
     too_late: tuple[Span, ...]
     """Lines that begin with `#SBATCH`, behind the first command: sbatch does not see them."""
     end: int
     """Offset where a further directive can be added: behind the last one, or behind the first line."""
+    of_other_components: tuple[Directive, ...] = ()
 
     def get(self, name: str) -> Directive | None:
-        """The option that counts; None if it is not given."""
-        return next((found for found in reversed(self.directives) if found.name == name), None)
+        """The option that counts; None if it is not given, or another one that sets the same thing comes later."""
+        names = next((group for group in _ONE_SETTING if name in group), {name})
+        found = next((found for found in reversed(self.directives) if found.name in names), None)
+        return found if found is not None and found.name == name else None
 
     def value(self, name: str) -> str:
         found = self.get(name)
         return found.value if found is not None else ""
+
+
+class _Word(msgspec.Struct, frozen=True):
+    text: str
+    begin: int
+    end: int
 
 
 def read_header(source: Source) -> Header:
@@ -124,7 +143,7 @@ def read_header(source: Source) -> Header:
     >>> header.value("time"), header.get("requeue") is not None, [span.line for span in header.too_late]
     ('2:00', True, [5])
     """
-    directives: list[Directive] = []
+    components: list[list[Directive]] = [[]]
     too_late: list[Span] = []
     end = -1
     is_over = False
@@ -134,15 +153,20 @@ def read_header(source: Source) -> Header:
         if raw.startswith(MAGIC.encode()):
             if is_over:
                 too_late.append(source.span_of_line(number))
+                continue
+            words = list(_words(source, begin + len(MAGIC), line_end))
+            if words and words[0].text in _SEPARATORS:
+                components.append([])
             else:
-                directives += _options(source, begin + len(MAGIC), line_end)
-                end = _next_line(source, line_end)
+                components[-1] += _options(source, words)
+            end = end if len(components) > 1 else _next_line(source, line_end)
         elif not is_over:
             bare = raw.strip()
             if number == 1 and bare.startswith(b"#!"):
                 end = _next_line(source, line_end)
             is_over = bool(bare) and not bare.startswith(b"#")
-    return Header(tuple(directives), tuple(too_late), max(end, 0))
+    others = tuple(directive for component in components[1:] for directive in component)
+    return Header(tuple(components[0]), tuple(too_late), max(end, 0), others)
 
 
 def _next_line(source: Source, end: int) -> int:
@@ -150,39 +174,69 @@ def _next_line(source: Source, end: int) -> int:
     return len(source.data) if found < 0 else found + 1
 
 
-def _options(source: Source, begin: int, end: int) -> list[Directive]:
-    words = []
-    text = source.text(begin, end)
-    for match in _WORD.finditer(text):
-        if match[0].startswith("#"):
-            break
-        at = begin + len(text[: match.start()].encode("utf-8", "surrogateescape"))
-        words.append((_unquoted(match[0]), at, at + len(match[0].encode("utf-8", "surrogateescape"))))
-    found = []
+def _words(source: Source, begin: int, end: int) -> Iterator[_Word]:
+    """The words of a line up to a comment, without their quotes."""
+    data = source.data
+    text, word_begin, quote = bytearray(), -1, 0
+    at = begin
+    while at < end:
+        c = data[at]
+        if not quote and (c in b" \t\v\f\r#"):
+            if word_begin >= 0:
+                yield _Word(text.decode("utf-8", "surrogateescape"), word_begin, at)
+                text, word_begin = bytearray(), -1
+            if c == ord("#"):
+                return
+            at += 1
+            continue
+        word_begin = at if word_begin < 0 else word_begin
+        if c == ord("\\") and at + 1 < end:
+            at += 1
+            text.append(data[at])
+        elif c == quote:
+            quote = 0
+        elif not quote and c in b"\"'":
+            quote = c
+        else:
+            text.append(c)
+        at += 1
+    if word_begin >= 0:
+        yield _Word(text.decode("utf-8", "surrogateescape"), word_begin, end)
+
+
+def _options(source: Source, words: list[_Word]) -> Iterator[Directive]:
     i = 0
     while i < len(words):
-        word, at, stop = words[i]
+        word = words[i]
         i += 1
-        name, value, wants_value = _parse(word)
-        if wants_value and i < len(words):
-            value, _, stop = words[i]
-            i += 1
-        found.append(Directive(name, value, source.span(at, stop), at, stop, name in _NAMES))
-    return found
+        end = word.end
+        for name, value, wants_value in _parse(word.text):
+            if wants_value and i < len(words):
+                value, end = words[i].text, words[i].end
+                i += 1
+            span = source.span(word.begin, end)
+            yield Directive(name, value, span, word.begin, end, name in _NAMES)
 
 
-def _parse(word: str) -> tuple[str, str, bool]:
-    """(long name, value, whether the value is the next word)."""
-    if word.startswith("--"):
+def _parse(word: str) -> Iterator[tuple[str, str, bool]]:
+    """(long name, value, whether the value is the next word) of each option in a word."""
+    if word.startswith("--") and len(word) > 2:
         written, equals, value = word[2:].partition("=")
-        fitting = [name for name in _NAMES if name.startswith(written)] if written else []
-        name = written if written in fitting or len(fitting) != 1 else fitting[0]
-        return name, value, not equals and name in _TAKES_VALUE
-    if word.startswith("-") and len(word) > 1:
-        name = _LETTERS.get(word[1], word[1])
-        return name, word[2:].removeprefix("="), len(word) == 2 and name in _TAKES_VALUE
-    return word, "", False
+        name = _long_name(written)
+        yield name, value, not equals and name in _TAKES_VALUE
+    elif word.startswith("-") and len(word) > 1:
+        for i, letter in enumerate(word[1:], 2):
+            name = _LETTERS.get(letter, letter)
+            if name in _TAKES_VALUE or name in _MAY_HAVE_VALUE:
+                yield name, word[i:], name in _TAKES_VALUE and i == len(word)
+                return
+            yield name, "", False
+    else:
+        yield word, "", False
 
 
-def _unquoted(word: str) -> str:
-    return _QUOTING.sub("", word)
+def _long_name(written: str) -> str:
+    if written in _ALIASES:
+        return _ALIASES[written]
+    fitting = {_ALIASES.get(name, name) for name in (*_NAMES, *_ALIASES) if name.startswith(written)}
+    return written if written in _NAMES or not written or len(fitting) != 1 else fitting.pop()
