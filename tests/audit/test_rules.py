@@ -12,7 +12,7 @@ from lastgood.audit.source import Source
 from lastgood.core.units import parse_duration
 
 CASES = Path(__file__).parent / "cases"
-SUFFIXES = {"BatchScript": ".sh", "Manifest": ".yaml", "Program": ".py", "Policy": ".conf"}
+SUFFIXES = {"BatchScript": ".sh", "Manifest": ".yaml", "Program": ".py", "Policy": ".conf", "Comments": ".sh"}
 
 rules = pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
 

@@ -12,6 +12,7 @@ from lastgood.audit.python.program import Program
 from lastgood.audit.recognise import Kind, interpreter, kind_of
 from lastgood.audit.rule import Context, Hit, Rule
 from lastgood.audit.source import Source, Span
+from lastgood.audit.suppression import Comments, silence
 
 _LONGEST_LINE = 600
 _BEFORE_THE_PLACE = 200
@@ -48,14 +49,28 @@ def models_of(source: Source) -> Models:
 def audit_models(source: Source, read: Models, rules: Sequence[Rule], context: Context) -> Audited:
     audited = Audited(path=source.path, findings=[], problems=list(read.problems))
     audited.kinds = (str(read.kind),) if read.models else ()
+    sources: Sequence[Source] = (source,)
     for model in read.models:
-        # A policy may have been read from several files.
-        sources = model.sources if isinstance(model, Policy) else (source,)
+        if isinstance(model, Policy):
+            # It may have been read from several files.
+            sources = model.sources
         for rule in rules:
             if rule.reads is type(model):
                 _ask(rule, model, context, sources, audited)
+    if read.models:
+        for one in sources:
+            _silence(Comments(one), rules, context, audited)
     audited.findings.sort(key=lambda finding: (finding.path, finding.span, finding.rule.code))
     return audited
+
+
+def _silence(comments: Comments, rules: Sequence[Rule], context: Context, audited: Audited) -> None:
+    if not comments.comments:
+        return
+    silence(audited, comments, [rule.code for rule in rules])
+    for rule in rules:
+        if rule.reads is Comments:
+            _ask(rule, comments, context, (comments.source,), audited)
 
 
 def excerpt_of(source: Source, span: Span) -> Excerpt:

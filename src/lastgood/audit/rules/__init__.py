@@ -19,6 +19,10 @@ def rule_of(code: str) -> Rule:
     return _by_code()[code]
 
 
+def is_rule(code: str) -> bool:
+    return code in _by_code()
+
+
 @cache
 def _by_code() -> dict[str, Rule]:
     return {rule.code: rule for rule in all_rules()}
