@@ -12,6 +12,9 @@ _SRUN_FLAGS = frozenset(
     --contiguous --disable-status --exact --exclusive --interactive --kill-on-bad-exit --label --multi-prog --nice
     --no-allocate --no-kill --overcommit --overlap --oversubscribe --preserve-env --propagate --pty --quiet --reboot
     --spread-job --unbuffered --use-min-nodes --verbose --whole --wait-all -E -H -I -K -k -l -O -Q -s -u -v -X -Z
+    --quit-on-interrupt --immediate --test-only --x11 --compress --bcast --resv-ports --unbuffered --stepmgr
+    --container-mount-home --no-container-mount-home --container-remap-root --no-container-remap-root --container-readonly
+    --container-writable --container-entrypoint --no-container-entrypoint
     """.split()
 )
 _WITH_VALUE = {
@@ -30,10 +33,34 @@ _WITH_VALUE = {
     "numactl": "-N -m -C -p -i --cpunodebind --membind --physcpubind --interleave --preferred",
     "taskset": "",
     "stdbuf": "-i -o -e",
-    "container": """
-    -B --bind -b --pwd --env --env-file -H --home --overlay -W --workdir --app --security --network --mount -o --scratch -S
-    -v --volume -e -w --workdir --gpus --name --user -u --entrypoint --shm-size --ipc --net --memory -m --cpus --image -V
+    "singularity": """
+    -B --bind --pwd --cwd --env --env-file -H --home -o --overlay -W --workdir --app --security --network --network-args
+    --mount -S --scratch --apply-cgroups --add-caps --drop-caps --dns --docker-username --docker-password --fakeroot-uid
+    --hostname --pem-path --fusemount --cpus --memory --cpu-shares --cpuset-cpus --rocm-path
     """,
+    "docker": """
+    -v --volume -e --env --env-file -w --workdir --gpus --name --user -u --entrypoint --shm-size --ipc --net --network
+    --memory -m --cpus --mount -p --publish --device --security-opt --ulimit --runtime --pid --userns --platform -h
+    --hostname --cap-add --cap-drop --tmpfs -l --label --restart --stop-signal --stop-timeout --log-driver --add-host
+    """,
+    "other container": """
+    -b --bind -m --mount -e --env --image -V --volume --module --set-env -c --cd --entrypoint -v -w
+    """,
+    "aprun": "-n -N -d -j -S -sn -ss -cc -b -B -L -p -e -m -r -t",
+    "jsrun": "-n -a -c -g -r -d -b -l -p -m -K -E -e -o -k -t -h -M -S -X --nrs --tasks_per_rs --cpu_per_rs --gpu_per_rs",
+    "ibrun": "-n -o -np -task-per-node",
+    "sudo": "-u -g -C -D -p -h -r -t -U",
+    "nsys": """
+    -o --output -t --trace -c --capture-range -s --sample --export --backtrace --cuda-memory-usage -x --stop-on-exit -y --delay
+    -d --duration -e --env-var -f --force-overwrite -w --show-output --stats -n --inherit-environment --gpu-metrics-device
+    """,
+    "ncu": """
+    -o --export --set --section --metrics -k --kernel-name -c --launch-count -s --launch-skip --target-processes --nvtx-include
+    """,
+    "strace": "-o -e -s -p -P -E -a -S -u -O -I -b",
+    "ltrace": "-o -e -s -p -E -a -S -u -n -l -x",
+    "perf": "-e --event -o --output -x -r --repeat -I -F -g --call-graph -D --delay",
+    "xvfb-run": "-e --error-file -f --auth-file -n --server-num -p --xauth-protocol -s --server-args -w --wait",
     "conda": "-n --name -p --prefix --cwd -e --executable",
     "uv": "--with --extra --group --python -p --project --directory",
     "launcher": """
@@ -57,6 +84,7 @@ _CONTAINERS = (
     "ch-run",
     "enroot",
 )
+_TORCHRUN = ("torch.distributed.run", "torch.distributed.launch", "torch.distributed.elastic.run")
 _LAUNCHERS = ("torchrun", "accelerate", "deepspeed")
 _PLAIN = (
     "nohup",
@@ -65,11 +93,9 @@ _PLAIN = (
     "setsid",
     "unbuffer",
     "catchsegv",
-    "strace",
-    "ltrace",
-    "sudo",
     "dbus-run-session",
 )
+_PROFILERS = {"nsys": "profile", "ncu": "", "strace": "", "ltrace": "", "perf": "stat"}
 _PYTHON = re.compile(r"(python|pypy)[\d.]*\Z")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
@@ -78,7 +104,8 @@ class Wrapper(msgspec.Struct, frozen=True):
     """A program that runs another one."""
 
     name: str
-    """"srun", "mpirun" (whichever), "container", "conda", "torchrun", "timeout", "exec", "env", ..."""
+    """"srun", "mpirun" (whichever), "container", "conda", "torchrun", "timeout", "exec", "env", ...; "unknown" for variables that
+    the script does not set, in front of a program: `$LAUNCHER python train.py`."""
     words: tuple[Word, ...]
     """Itself and its own options."""
 
@@ -86,6 +113,9 @@ class Wrapper(msgspec.Struct, frozen=True):
         """The value of an option as `--name=V`, `--name V`; "" for a flag; None if it is not given."""
         for i, word in enumerate(self.words[1:], 1):
             head, equals, value = word.text.partition("=")
+            if self.name == "srun" and re.match("-[A-Za-z].", head) and head[:2] in names:
+                # -n4
+                return word.text[2:].removeprefix("=")
             if head in names:
                 following = self.words[i + 1].text if i + 1 < len(self.words) else ""
                 return value if equals else following if not following.startswith("-") else ""
@@ -115,12 +145,9 @@ class Launch(msgspec.Struct, frozen=True):
             return self.words[0].text
         if self.program != "python":
             return self.words[0].text if self.words and self.words[0].text.endswith(".py") else ""
-        for word in self.words[1:]:
-            if not word.text.startswith("-"):
-                return word.text if word.text.endswith(".py") else ""
-            if word.text in ("-m", "-c"):
-                return ""
-        return ""
+        at = _past_python_options([word.text for word in self.words])
+        text = self.words[at].text if at < len(self.words) else ""
+        return text if text.endswith(".py") else ""
 
     def wrapper(self, name: str) -> Wrapper | None:
         return next((wrapper for wrapper in self.wrappers if wrapper.name == name), None)
@@ -144,13 +171,24 @@ def launch_of(words: Sequence[Word]) -> Launch:
     wrappers: list[Wrapper] = []
     rest = list(words)
     for _ in range(12):
-        taken = _wrapper(rest)
+        taken = _wrapper(rest) or _unknown(rest)
         if taken is None:
             break
         name, count = taken
         wrappers.append(Wrapper(name, tuple(rest[:count])))
         rest = rest[count:]
     return Launch(tuple(wrappers), tuple(rest))
+
+
+def _unknown(words: Sequence[Word]) -> tuple[str, int] | None:
+    """Variables with options or another wrapper in them, in front of what is surely a program."""
+    i = 0
+    while i < len(words) and words[i].variables and len(words[i].parts) == 1:
+        i += 1
+    if not 0 < i < len(words) or not words[i].is_literal:
+        return None
+    name = words[i].text.rpartition("/")[2]
+    return ("unknown", i) if _PYTHON.match(name) or _wrapper(words[i:]) is not None else None
 
 
 def _wrapper(words: Sequence[Word]) -> tuple[str, int] | None:
@@ -165,7 +203,7 @@ def _wrapper(words: Sequence[Word]) -> tuple[str, int] | None:
     elif name in _MPIRUN:
         name, take = "mpirun", _mpirun
     elif name in _CONTAINERS:
-        name, take = "container", _container
+        take, name = _container, "container"
     elif name in _LAUNCHERS:
         take = _launcher
     elif name in ("conda", "mamba", "micromamba") and "run" in texts[1:3]:
@@ -176,19 +214,37 @@ def _wrapper(words: Sequence[Word]) -> tuple[str, int] | None:
         take = _env
     elif name in ("timeout", "taskset"):
         take = lambda t: _past_options(t, t[0].rpartition("/")[2], 1) + 1  # noqa: E731 - one of a table
-    elif name in ("nice", "ionice", "time", "exec", "numactl", "stdbuf"):
+    elif name == "command" and texts[1:2] in (["-v"], ["-V"]):
+        return None
+    elif name in ("nice", "ionice", "time", "exec", "numactl", "stdbuf", "xvfb-run", "sudo"):
         take = lambda t: _past_options(t, t[0].rpartition("/")[2], 1)  # noqa: E731 - one of a table
     elif name in _PLAIN:
         take = lambda t: _past_options(t, "", 1)  # noqa: E731 - one of a table
     elif name == "lastgood" and texts[1:2] == ["run"]:
         take = _lastgood
-    elif _PYTHON.match(name) and texts[1:2] == ["-m"] and texts[2:3] and texts[2].startswith("torch.distributed."):
-        name, take = "torchrun", lambda t: _past_options(t, "launcher", 3)
-    elif _PYTHON.match(name) and texts[1:2] == ["-m"] and texts[2:3] == ["accelerate.commands.launch"]:
-        name, take = "accelerate", lambda t: _past_options(t, "launcher", 3)
+    elif name in _PROFILERS and (not _PROFILERS[name] or texts[1:2] == [_PROFILERS[name]]):
+        take = lambda t: _past_options(t, name, 1 + bool(_PROFILERS[name]))  # noqa: E731 - one of a table
+    elif _PYTHON.match(name):
+        return _python_launcher(texts)
     if take is None:
         return None
     return name, min(take(texts), len(words))
+
+
+def _python_launcher(texts: list[str]) -> tuple[str, int] | None:
+    """`python -m torch.distributed.run` and its like."""
+    at = _past_python_options(texts)
+    module = texts[at + 1] if texts[at : at + 1] == ["-m"] and at + 1 < len(texts) else ""
+    name = "torchrun" if module in _TORCHRUN else "accelerate" if module == "accelerate.commands.launch" else ""
+    return (name, _launched(texts, at + 2)) if name else None
+
+
+def _past_python_options(texts: list[str]) -> int:
+    """Where the program's own words begin: its path, `-m`, `-c` or `-`."""
+    i = 1
+    while i < len(texts) and texts[i].startswith("-") and texts[i] not in ("-m", "-c", "-"):
+        i += 2 if texts[i] in ("-W", "-X") else 1
+    return i
 
 
 def _past_options(texts: list[str], table: str, begin: int) -> int:
@@ -214,6 +270,9 @@ def _srun(texts: list[str]) -> int:
 
 
 def _mpirun(texts: list[str]) -> int:
+    name = texts[0].rpartition("/")[2]
+    if name in ("aprun", "jsrun", "ibrun"):
+        return _past_options(texts, name, 1)
     i = 1
     while i < len(texts) and texts[i].startswith("-"):
         i += 3 if texts[i] in _VALUES["mpirun two"] else 2 if texts[i] in _VALUES["mpirun"] else 1
@@ -229,17 +288,31 @@ def _env(texts: list[str]) -> int:
 
 def _container(texts: list[str]) -> int:
     """Up to behind the image."""
-    i = 1
-    while i < len(texts) and texts[i].startswith("-"):
-        i += 1
-    if i < len(texts) and texts[i] in ("exec", "run", "shell", "start", "instance"):
-        i += 1
-    i = _past_options(texts, "container", i)
-    return i + (not texts[0].rpartition("/")[2].startswith("shifter"))
+    name = texts[0].rpartition("/")[2]
+    table = _CONTAINER_TABLES.get(name, "other container")
+    i = _past_options(texts, table, 1)
+    if texts[i : i + 1] and texts[i] in ("exec", "run", "shell", "start", "instance"):
+        i = _past_options(texts, table, i + 1)
+    # shifter names its image by an option; charliecloud has `--` behind it.
+    i += name != "shifter"
+    return i + (texts[i : i + 1] == ["--"])
+
+
+_CONTAINER_TABLES = {
+    "singularity": "singularity",
+    "apptainer": "singularity",
+    "docker": "docker",
+    "podman": "docker",
+    "podman-hpc": "docker",
+}
 
 
 def _launcher(texts: list[str]) -> int:
-    begin = 2 if texts[1:2] == ["launch"] else 1
+    return _launched(texts, 2 if texts[1:2] == ["launch"] else 1)
+
+
+def _launched(texts: list[str], begin: int) -> int:
+    """The first Python file, or what stands behind the launcher's options."""
     i = _past_options(texts, "launcher", begin)
     scripts = [j for j, text in enumerate(texts) if j >= begin and text.endswith(".py")]
     return scripts[0] if scripts else i
