@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from lastgood.audit.batch.directives import Header, read_header
-from lastgood.audit.batch.programs import Launch, launch_of
+from lastgood.audit.batch.programs import Launch, Wrapper, launch_of
 from lastgood.audit.batch.shell import Command, HereDoc, Shell, Trap, read_shell
+from lastgood.audit.batch.values import Values
 from lastgood.audit.batch.words import Word
 from lastgood.audit.source import Source, Span
 
@@ -20,6 +21,8 @@ SETUP = frozenset(
     """.split()
 )
 """Commands around the work: no job is made of them."""
+_BLANKS = bytes(c if c in b"\r\n" else 32 for c in range(256))
+_MOST_EMBEDDED = 30
 _QUESTIONS = ("--version", "-V", "--help", "-h", "-version")
 
 
@@ -67,20 +70,39 @@ class BatchScript:
         `CMD="srun python"; $CMD a.py` gives srun, python, a.py.
         """
         words: list[Word] = []
-        for i, word in enumerate(command.words):
-            resolved = self.resolve(word, command.begin)
+        for word in command.words:
+            resolved = self.resolve(word)
             is_bare = word.variables and self.source.data[word.begin : word.begin + 1] == b"$"
-            words += resolved.split() if is_bare and (i == 0 or words) else [resolved]
+            words += resolved.split() if is_bare or word.is_all_of_an_array else [resolved]
         return words
 
     def resolve(self, word: Word, before: int | None = None) -> Word:
-        """A word with the values that the script gives to its variables above offset `before` (default: the word)."""
-        limit = word.begin if before is None else before
-        return word.with_values(lambda name: self._value(name, limit))
+        """A word with the values that the script gives to its variables above offset `before` (default: the word).
+
+        Where branches give several values it is the last of them: see `choices`.
+        """
+        return self._values.resolve(word, word.begin if before is None else before)
+
+    def choices(self, word: Word) -> list[Word]:
+        """All that a word can be, where branches of the script give different values to its variables."""
+        return self._values.choices(word, word.begin)
+
+    @cached_property
+    def _values(self) -> Values:
+        return Values(self.source, self.shell)
 
     def launch(self, command: Command) -> Launch:
-        """The program that a command runs in the end, behind wrappers and variables."""
-        return launch_of(self.words(command))
+        """The program that a command runs in the end, behind wrappers and variables.
+
+        What stands in a string that `srun bash -c` runs is behind `srun`, too, and behind a wrapper "shell".
+        """
+        launch = launch_of(self.words(command))
+        outer = command.around.outer
+        if outer is None or outer.name == "eval":
+            return launch
+        around = self.launch(outer)
+        shell = Wrapper("shell", around.words)
+        return Launch((*around.wrappers, shell, *launch.wrappers), launch.words)
 
     @cached_property
     def launches(self) -> list[tuple[Command, Launch]]:
@@ -128,7 +150,7 @@ class BatchScript:
     @cached_property
     def embedded(self) -> "list[BatchScript]":
         """Scripts in here-documents: with `#SBATCH` lines, or given to sbatch."""
-        return [self._inner(doc) for doc in self.shell.heredocs if self._is_script(doc)]
+        return [self._inner(doc) for doc in self.shell.heredocs if self._is_script(doc)][:_MOST_EMBEDDED]
 
     def variables_of(self, word: Word) -> tuple[str, ...]:
         """Names of all variables that a word depends on after the script's own values are put in."""
@@ -136,16 +158,6 @@ class BatchScript:
 
     def line(self, number: int) -> Span:
         return self.source.span_of_line(number)
-
-    def _value(self, name: str, limit: int) -> Word | None:
-        found = None
-        for assignment in self.shell.assignments:
-            if assignment.name == name and assignment.begin < limit:
-                found = None if assignment.is_appended or assignment.around.loops else assignment.value
-        if found is not None and name in found.variables:
-            # PATH=$PATH:x and the like.
-            return None
-        return found
 
     def _is_work(self, command: Command, launch: Launch) -> bool:
         if command.around.in_substitution or command.around.within == "trap":
@@ -178,7 +190,7 @@ class BatchScript:
 
     def _inner(self, doc: HereDoc) -> "BatchScript":
         """With blanks for all that stands before it, so that offsets and lines are those of the whole file."""
-        before = bytes(c if c == 10 else 32 for c in self.source.data[: doc.begin])
+        before = self.source.data[: doc.begin].translate(_BLANKS)
         return BatchScript(Source(self.path, before + self.source.data[doc.begin : doc.end]))
 
 

@@ -16,13 +16,16 @@ _NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
 _ESCAPE = re.compile(r"\\(\n|.)", re.DOTALL)
 _ESCAPE_IN_QUOTES = re.compile(r"\\([$`\"\\\n])")
 _CUT = re.compile(r"(%%?|##?)([^$`\"'\\]{1,40})\Z", re.DOTALL)
-_MOST_PARTS = 400
-_LONGEST_TO_CUT = 4096
+_DEEPEST = 50
+MOST_PARTS = 400
+"""A word of more is left as it is."""
+_LONGEST = 20_000
+_LONGEST_TO_CUT = 1024
 
 
 class Part(msgspec.Struct, frozen=True):
     kind: str
-    """"text", "variable" (`text` is its name) or "command" (a substitution, `text` is what stands in it)."""
+    """"text", "variable" (`text` is its name) or "command" (a substitution or arithmetic, `text` is what stands in it)."""
     text: str
     raw: str
 
@@ -88,9 +91,13 @@ class Word(msgspec.Struct, frozen=True):
         parts: list[Part] = []
         for part in self.parts:
             value = value_of(part.text) if part.kind == "variable" else None
-            parts += [part] if value is None else _modified(value.parts, part)
-        if len(parts) > _MOST_PARTS:
+            parts += [part] if value is None else modified(value.parts, part)
+        if len(parts) > MOST_PARTS or sum(len(part.raw) for part in parts) > _LONGEST:
             return self
+        return self.of(parts)
+
+    def of(self, parts: Iterable[Part]) -> "Word":
+        """Other parts at the same place."""
         return Word(tuple(_joined(parts)), self.span, self.begin, self.end)
 
     def beside(self, other: "Word", between: str = "") -> "Word":
@@ -99,7 +106,7 @@ class Word(msgspec.Struct, frozen=True):
         return Word(tuple(_joined((*self.parts, *gap, *other.parts))), self.span, self.begin, other.end)
 
 
-def _modified(value: Sequence[Part], part: Part) -> Sequence[Part]:
+def modified(value: Sequence[Part], part: Part) -> Sequence[Part]:
     """What `${NAME...}` makes of a value; the variable itself where that cannot be told."""
     modifier = part.modifier
     if not modifier or modifier[:2] in (":-", ":=", ":?") or modifier[0] in "-=?" or modifier in ("[@]", "[*]", "[0]"):
@@ -125,10 +132,12 @@ def word_of(node: "Node", source: Source, base: int) -> Word:
     return Word(tuple(_joined(_parts(node, source, base))), source.span(begin, end), begin, end)
 
 
-def _parts(node: "Node", source: Source, base: int) -> Iterator[Part]:
+def _parts(node: "Node", source: Source, base: int, depth: int = 0) -> Iterator[Part]:
     raw = source.text(base + node.start_byte, base + node.end_byte)
     kind = node.type
-    if kind == "raw_string":
+    if depth > _DEEPEST:
+        yield Part("command", raw, raw)
+    elif kind == "raw_string":
         yield Part("text", raw[1:-1], raw[1:-1])
     elif kind in ("simple_expansion", "expansion"):
         inside = [c for child in node.children for c in (child.children if child.type == "subscript" else (child,))]
@@ -147,14 +156,19 @@ def _parts(node: "Node", source: Source, base: int) -> Iterator[Part]:
                 yield Part("text", gap, gap)
             at = base + child.end_byte
             if child.type not in ('"', '$"'):
-                yield from _parts(child, source, base)
+                yield from _parts(child, source, base, depth + 1)
     elif kind == "string_content":
         plain = _ESCAPE_IN_QUOTES.sub(_unescaped, raw) if "\\" in raw else raw
         yield Part("text", plain, plain)
     elif kind == "ansi_c_string":
         yield Part("text", raw[2:-1], raw[2:-1])
-    elif kind in ("process_substitution", "arithmetic_expansion", "array"):
-        yield Part("text", raw, raw)
+    elif kind in ("process_substitution", "arithmetic_expansion"):
+        yield Part("command", raw[2:-1], raw)
+    elif kind == "array":
+        for i, child in enumerate(child for child in node.children if child.is_named and child.type != "comment"):
+            if i:
+                yield Part("text", " ", " ")
+            yield from _parts(child, source, base, depth + 1)
     else:
         plain = _ESCAPE.sub(_unescaped, raw) if "\\" in raw else raw
         yield Part("text", plain, plain)
