@@ -1,4 +1,4 @@
-"""Find the Python program that a script starts, as far as its path can be followed."""
+"""Find the files that a script names, as far as their paths can be followed."""
 
 import os
 import stat
@@ -38,13 +38,28 @@ class Programs:
                 break
         return None
 
-    def _directories(self, near: str) -> Iterator[str]:
+    def read_text(self, near: str, path: str) -> str | None:
+        """See Context.read_text."""
+        if not path or "\0" in path or "$" in path:
+            return None
+        for directory in self._beside(near):
+            text = _text_of(os.path.join(directory, path))
+            if text is not None:
+                return text
+        return None
+
+    def _beside(self, near: str) -> Iterator[str]:
+        """The directories that a script moves to, and its own."""
         beside = os.path.dirname(near) or "."
         for script in self._scripts.get(near, []):
             for target in _moves(script):
                 yield os.path.join(beside, target)
-        above = beside
-        for _ in range(_LEVELS_UP + 1):
+        yield beside
+
+    def _directories(self, near: str) -> Iterator[str]:
+        yield from self._beside(near)
+        above = os.path.join(os.path.dirname(near) or ".", "..")
+        for _ in range(_LEVELS_UP):
             yield above
             above = os.path.join(above, "..")
 
@@ -70,6 +85,17 @@ def _read(path: str) -> Program | None:
     try:
         return Program(Source(path, data))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _text_of(path: str) -> str | None:
+    try:
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _LIMIT_BYTES:
+            return None
+        with open(path, "rb") as file:
+            return file.read(_LIMIT_BYTES).decode("utf-8", "replace")
+    except (OSError, ValueError):
         return None
 
 

@@ -42,6 +42,9 @@ class Context(msgspec.Struct, frozen=True):
     find_program: "Callable[[str, str], Program | None]" = lambda near, path: None
     """The Python program at a path as a script writes it, looked for beside the script `near` and in the directories
     above; None if there is none or it cannot be read. Tells whether a program handles a signal, or resumes."""
+    read_text: Callable[[str, str], str | None] = lambda near, path: None
+    """Any other file that a script names, such as an application's input, looked for beside the script `near` and
+    where the script moves to; None if there is none or it cannot be read."""
 
 
 class Hit(msgspec.Struct, frozen=True):

@@ -80,7 +80,9 @@ class _Auditor:
 
     def __init__(self, rules: Sequence[Rule], context: Context, stdin_name: str) -> None:
         self._programs = Programs()
-        self._context = msgspec.structs.replace(context, find_program=self._programs.find)
+        self._context = msgspec.structs.replace(
+            context, find_program=self._programs.find, read_text=self._programs.read_text
+        )
         self._rules = rules
         self._stdin_name = stdin_name
 
