@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes the reference pages that are made from the code: command line, Python, exit codes, environment.
+"""Writes the reference pages that are made from the code: command line, Python, exit codes, environment, rules.
 
-python scripts/gen_reference.py            write docs/reference/{cli,python,exit-codes,environment}.md
+python scripts/gen_reference.py            write docs/reference/{cli,python,exit-codes,environment}.md and docs/rules/
 python scripts/gen_reference.py --check    exit 1 if one of them is not what the code says now
 """
 
@@ -14,12 +14,16 @@ from pathlib import Path
 import msgspec
 
 import lastgood
+from lastgood.audit.formats import page
+from lastgood.audit.rules import all_rules
 from lastgood.cli.answers import ANSWERS
 from lastgood.cli.main import COMMANDS, build_parser
 from lastgood.core.errors import exit_code_table
 from lastgood.core.layout import ENVIRONMENT, FOREIGN_ENVIRONMENT
 
-REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+REFERENCE = DOCS / "reference"
+RULES = DOCS / "rules"
 NOTICE = "<!-- Made from the code by scripts/gen_reference.py; `make reference` writes it anew. -->\n"
 
 
@@ -31,6 +35,12 @@ def pages() -> dict[str, str]:
         "exit-codes.md": exit_codes_page(),
         "environment.md": environment_page(),
     }
+
+
+def rule_pages() -> dict[str, str]:
+    """The list of the audit's rules, and a page for each."""
+    rules = all_rules()
+    return {"index.md": page.index(rules, NOTICE), **{f"{rule.code}.md": page.markdown(rule, NOTICE) for rule in rules}}
 
 
 def python_page() -> str:
@@ -255,14 +265,19 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a page is not current")
     is_check = parser.parse_args().check
     stale = []
-    for name, text in pages().items():
-        page = REFERENCE / name
-        if page.exists() and page.read_text(encoding="utf-8") == text:
+    made = {REFERENCE / name: text for name, text in pages().items()}
+    made |= {RULES / name: text for name, text in rule_pages().items()}
+    for place, text in made.items():
+        if place.exists() and place.read_text(encoding="utf-8") == text:
             continue
-        stale.append(name)
+        stale.append(place.name)
         if not is_check:
-            REFERENCE.mkdir(parents=True, exist_ok=True)
-            page.write_text(text, encoding="utf-8")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text, encoding="utf-8")
+    for place in sorted(set(RULES.glob("*.md")) - set(made)):
+        stale.append(place.name)
+        if not is_check:
+            place.unlink()
     if stale:
         print(f"{'not current' if is_check else 'written'}: {', '.join(stale)}", file=sys.stderr)
     return 1 if is_check and stale else 0

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from lastgood.audit.formats.answers import AuditAnswer, ExplainAnswer
+
 
 def _says(description: str) -> msgspec.Meta:
     return msgspec.Meta(description=description)
@@ -259,5 +261,7 @@ ANSWERS: dict[str, type[msgspec.Struct]] = {
     "prune": PruneAnswer,
     "pin": PinAnswer,
     "export": ExportAnswer,
+    "audit": AuditAnswer,
+    "explain": ExplainAnswer,
 }
 """By command."""

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from lastgood.audit.formats.terminal import Style
     from lastgood.audit.rule import Severity
     from lastgood.audit.run import Report, Request
     from lastgood.audit.source import Source
@@ -139,13 +140,24 @@ def _policy(name: str) -> "list[Source]":
 
 
 def _print(report: "Report", parsed: argparse.Namespace) -> None:
-    from lastgood.audit.formats.terminal import Style
     from lastgood.audit.formats.text import text_of
     from lastgood.cli import output
 
-    is_coloured = sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    for line in text_of(report.audited, report.problems, Style(is_coloured)):
+    if parsed.format == "json":
+        from lastgood.audit.formats.json_answer import audit_answer
+
+        output.put_json(audit_answer(report.audited, report.problems))
+        return
+    for line in text_of(report.audited, report.problems, style()):
         output.put(line)
+
+
+def style() -> "Style":
+    """Colours in a terminal, unless NO_COLOR says otherwise."""
+    from lastgood.audit.formats.terminal import Style
+
+    is_terminal = sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    return Style(is_terminal and not os.environ.get("NO_COLOR"))
 
 
 def _exit_code(report: "Report", threshold: "int | Severity") -> int:

@@ -12,14 +12,19 @@ def text_of(audited: Sequence[Audited], problems: Sequence[Problem], style: Styl
     """Line by line; a summary at the end."""
     explained: set[str] = set()
     for one in audited:
-        for finding in one.findings:
-            yield from _finding(finding, style, width, explained)
-            yield ""
+        yield from findings_of(one, style, width, explained)
         for problem in one.problems:
             yield from _problem(problem, style, width)
     for problem in problems:
         yield from _problem(problem, style, width)
     yield from wrapped(summary(audited, problems), width, "", "  ")
+
+
+def findings_of(audited: Audited, style: Style, width: int, explained: set[str]) -> Iterator[str]:
+    """Each finding, with an empty line behind it. `explained` are rules whose page need not be named any more."""
+    for finding in audited.findings:
+        yield from _finding(finding, style, width, explained)
+        yield ""
 
 
 def summary(audited: Sequence[Audited], problems: Sequence[Problem]) -> str:
