@@ -4,7 +4,7 @@ Parsed with tree-sitter-bash. What cannot be parsed is left out, and its place i
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -96,12 +96,9 @@ class Reader:
                     self._unknown(word.begin, word.end, around)
         elif name == "eval":
             self._eval(command, msgspec.structs.replace(around, within="eval", outer=command))
-        for i, word in enumerate(command.words):
-            option = command.words[i + 1].text if i + 2 < len(command.words) else ""
-            is_string = option.startswith("-") and not option.startswith("--") and option.endswith("c")
-            if is_string and word.text.rpartition("/")[2] in _SHELLS:
-                self._read_string(command.words[i + 2], msgspec.structs.replace(around, within="-c", outer=command))
-                break
+        string = _string_of_shell(command.words)
+        if string is not None:
+            self._read_string(string, msgspec.structs.replace(around, within="-c", outer=command))
 
     def _eval(self, command: Command, around: Around) -> None:
         arguments = command.arguments
@@ -171,8 +168,9 @@ class Reader:
                 begin = self.base + child.start_byte
                 self.shell.heredocs.append(HereDoc(owner, begin, self.base + child.end_byte))
             elif child.type in ("pipeline", "list", "command", "redirected_statement"):
+                length = 1 + _stages(child)
                 is_piped = child.type == "pipeline"
-                inside = msgspec.structs.replace(around, pipe_position=1, pipe_length=2) if is_piped else around
+                inside = msgspec.structs.replace(around, pipe_position=1, pipe_length=length) if is_piped else around
                 self._walk(child, inside)
 
     def _redirect(self, node: "Node") -> Iterator[Redirect]:
@@ -233,12 +231,19 @@ class Reader:
         pass
 
     def _on_pipeline(self, node: "Node", around: Around) -> None:
-        stages = [child for child in node.children if child.is_named]
-        # Behind a here-document's first line a pipe begins with its second stage.
-        first = around.pipe_position if node.parent is not None and node.parent.type == "heredoc_redirect" else 0
-        for i, child in enumerate(stages, first):
-            inside = msgspec.structs.replace(around, pipe_position=i, pipe_length=len(stages) + first)
-            self._walk(child, inside)
+        # A pipe with a redirection in its middle, or behind the first line of a here-document, is a pipe in a pipe.
+        is_part = node.parent is not None and self._is_in_pipe(node.parent)
+        position = around.pipe_position if is_part else 0
+        length = around.pipe_length if is_part else _stages(node)
+        for child in node.children:
+            if child.is_named:
+                self._walk(child, msgspec.structs.replace(around, pipe_position=position, pipe_length=length))
+                position += _stages(child)
+
+    def _is_in_pipe(self, node: "Node") -> bool:
+        if node.type == "redirected_statement":
+            return node.parent is not None and self._is_in_pipe(node.parent)
+        return node.type in ("pipeline", "heredoc_redirect")
 
     def _on_list(self, node: "Node", around: Around) -> None:
         stages = [child for child in node.children if child.is_named]
@@ -303,6 +308,26 @@ class Reader:
                 self._walk(child, msgspec.structs.replace(around, is_condition=True))
             elif child.type == "command_substitution":
                 self._on_other(child, msgspec.structs.replace(around, in_substitution=True))
+
+
+def _string_of_shell(words: Sequence[Word]) -> Word | None:
+    """What a shell among the words is given to run with `-c`."""
+    for i, word in enumerate(words):
+        if word.text.rpartition("/")[2] in _SHELLS:
+            for option, following in zip(words[i + 1 :], words[i + 2 :], strict=False):
+                if not option.text.startswith("-"):
+                    break
+                if option.text.endswith("c") and not option.text.startswith("--"):
+                    return following
+    return None
+
+
+def _stages(node: "Node") -> int:
+    """Commands of a pipe; 1 for all else."""
+    if node.type == "redirected_statement":
+        body = node.child_by_field_name("body")
+        return 1 if body is None else _stages(body)
+    return sum(_stages(child) for child in node.children if child.is_named) if node.type == "pipeline" else 1
 
 
 def _in_background(siblings: "list[Node]", i: int, around: Around) -> Around:
