@@ -1,0 +1,114 @@
+"""Whether a workload does long work that a failure would cost, or prepares, tests or serves something."""
+
+import re
+from collections.abc import Iterator
+
+from lastgood.audit.batch.script import SETUP
+from lastgood.audit.kubernetes.commands import Container, Run
+from lastgood.audit.kubernetes.manifest import REPLICAS, Manifest
+from lastgood.audit.kubernetes.pods import PodGroup
+
+SHORT_S = 1800
+"""What ends earlier than this can be done again."""
+_SIDE_NAMES = frozenset(
+    """
+    backup bench benchmark benchmarks build check checker cleanup client conversion convert converter copy crd debug demo
+    deploy dev download downloader eval evaluate exporter generator health healthcheck hello hook import importer
+    inference init install installer interactive jupyter lab load loader loadtest migrate migration nccl nettest notebook
+    perf pi prepare preprocess preprocessing probe profiler prober push quickstart register render seed serve server
+    serving setup shell smoke sync test tester testing tests upload uploader validate validation validator warmup webhook
+    """.split()
+)
+_SIDE_PROGRAM = re.compile(
+    r"nvidia-smi|.*_perf(_mpi)?|.*nccl-?tests?.*|ib_(write|read|send)_.*|iperf3?|fio|hpl.*|stress(-ng)?|jupyter.*|uvicorn|gunicorn"
+    r"|vllm|.*server|trtllm-.*|tritonserver|pause|tail|sshd|dcgmi|helm|kubectl|gcloud|gsutil|aws|git|make|npm|node|nginx",
+)
+_SIDE_SCRIPT = re.compile(
+    r"(?<![a-z])(bench\w*|test\w*|convert\w*|download\w*|prepare\w*|preprocess\w*|serve\w*|server|infer\w*|predict\w*"
+    r"|eval\w*|api_server|upload\w*|export\w*|.*benchmarks?)(?![a-z])"
+)
+_TRAINS = re.compile(
+    r"(?<![a-z])(pre)?train(?!ed)|fine_?-?tune|(?<![a-z])sft(?![a-z])|(?<![a-z])fit(?![a-z])|mnist|resnet|fsdp|(?<![a-z])ddp"
+    r"|maxtext|megatron|nemo|(?<![a-z])llama|lightning",
+    re.IGNORECASE,
+)
+_APPLICATIONS = re.compile(
+    r"gmx(_mpi)?(_d)?|mdrun|lmp(_\w+)?|pw\.x|cp2k.*|namd[23]?|pmemd.*|vasp_\w+|relion_refine.*|\w+Foam|cp\.x|wrf\.exe|nek5000"
+)
+_LAUNCHERS = ("torchrun", "deepspeed", "accelerate", "mpirun", "lastgood")
+_RESUMES = re.compile(r"--?(resume|checkpoint|ckpt|save[-_])", re.IGNORECASE)
+_ACCELERATOR = re.compile(r"(gpu|tpu|gaudi|neuron\w*|npu|mig-.*|ascend.*|trn\d?)\Z", re.IGNORECASE)
+
+
+def is_long(manifest: Manifest) -> bool:
+    """True where there is reason to think so; a doubt is a no."""
+    if any("hook" in key for key in _annotations(manifest)) or _ends_soon(manifest):
+        return False
+    words = set(re.split(r"[-_.\d]+", manifest.root.text("metadata", "name").lower()))
+    words |= set(re.split(r"[-_.\d]+", manifest.root.text("metadata", "generateName").lower()))
+    if words & _SIDE_NAMES:
+        return False
+    runs = [run for group in manifest.groups for container in group.containers for run in container.runs]
+    if runs and all(is_beside(run) for run in runs):
+        return False
+    containers = [container for group in manifest.groups for container in group.containers]
+    if not runs and any(container.words for container in containers):
+        # Their commands only sleep, copy or print.
+        return False
+    if any(trains(run) for run in runs) or manifest.kind in REPLICAS or manifest.kind == "TrainJob":
+        return True
+    return manifest.kind != "Pod" and bool(accelerators(manifest.groups))
+
+
+def is_beside(run: Run) -> bool:
+    """True for a program that no long job is made of."""
+    program = run.launch.program
+    if program in SETUP or _SIDE_PROGRAM.fullmatch(program.lower()):
+        return True
+    script = run.launch.python_script or (run.launch.words[2].text if _is_module(run) else "")
+    return bool(script and _SIDE_SCRIPT.search(script.lower().rpartition("/")[2]) and not _TRAINS.search(script))
+
+
+def trains(run: Run) -> bool:
+    """True for a training or a simulation, by the names of the program and its options."""
+    if is_beside(run):
+        return False
+    if any(wrapper.name in _LAUNCHERS for wrapper in run.launch.wrappers):
+        return True
+    texts = [word.text for word in run.launch.words]
+    if any(_APPLICATIONS.fullmatch(text.rpartition("/")[2]) for text in texts[:1]):
+        return True
+    return any(_TRAINS.search(text.rpartition("/")[2]) for text in texts[:3]) or any(
+        _RESUMES.match(text) for text in texts[1:]
+    )
+
+
+def main_run(container: Container) -> Run | None:
+    """The program that a container is there for: the last that trains, or else the last."""
+    runs = [run for run in container.runs if not is_beside(run)]
+    return next((run for run in reversed(runs) if trains(run)), runs[-1] if runs else None)
+
+
+def accelerators(groups: tuple[PodGroup, ...]) -> set[str]:
+    """Names of accelerators that the pods ask for."""
+    return {name for group in groups for name in group.resources if _ACCELERATOR.search(name)}
+
+
+def _is_module(run: Run) -> bool:
+    words = run.launch.words
+    return run.launch.program == "python" and len(words) > 2 and words[1].text == "-m"
+
+
+def _annotations(manifest: Manifest) -> Iterator[str]:
+    found = manifest.root.get("metadata", "annotations")
+    for key, _ in found.items() if found is not None else ():
+        yield key
+
+
+def _ends_soon(manifest: Manifest) -> bool:
+    spec = manifest.root.get("spec")
+    places = [spec, manifest.job_spec, spec.get("runPolicy") if spec is not None else None]
+    places += [group.job.spec for group in manifest.groups if group.job is not None]
+    places += [group.spec for group in manifest.groups]
+    limits = [place.number("activeDeadlineSeconds") for place in places if place is not None]
+    return any(limit is not None and limit < SHORT_S for limit in limits)
