@@ -1,57 +1,75 @@
-"""The scheduler's own settings: slurm.conf, or what `scontrol show config` and `scontrol show partition` print. Pure."""
+"""The scheduler's own settings: slurm.conf, or what scontrol and sacctmgr print of them. Pure.
 
-import re
-from collections.abc import Iterable, Sequence
+From a live cluster: the outputs of `scontrol show config`, `scontrol show partition` and, where there is accounting,
+`sacctmgr -P show qos`, each as a Source.
+"""
+
+from collections.abc import Sequence
 
 import msgspec
 
+from lastgood.audit.finding import Problem
+from lastgood.audit.policy_text import FindInclude, Setting, Written, read_into
 from lastgood.audit.source import Source, Span
-from lastgood.schedulers.slurm_text import NOTHING, parse_codes, parse_seconds
+from lastgood.schedulers.slurm_text import NOTHING, parse_codes, parse_seconds, parse_slurm_duration
+
+__all__ = ["DEFAULTS", "PARTITION_DEFAULTS", "Policy", "Preemption", "Setting", "place_of", "where"]
 
 DEFAULTS = {
+    "accountingstoragetype": "accounting_storage/none",
+    "jobcomptype": "jobcomp/none",
     "jobrequeue": "1",
     "jobfileappend": "0",
     "killonbadexit": "0",
     "killwait": "30",
-    "preemptmode": "OFF",
     "maxbatchrequeue": "5",
+    "minjobage": "300",
+    "preemptexempttime": "0",
+    "preemptmode": "OFF",
+    "preemptparameters": "",
+    "preempttype": "preempt/none",
     "requeueexit": "",
     "requeueexithold": "",
-    "slurmdtimeout": "300",
     "returntoservice": "0",
-    "minjobage": "300",
-    "gracetime": "0",
+    "schedulerparameters": "",
+    "slurmctldparameters": "",
+    "slurmdtimeout": "300",
 }
 """What slurm.conf(5) says of a setting that is not there, by its name in lower case."""
 
-_PAIR = re.compile(r"([A-Za-z][\w]*)\s*=\s*(\"[^\"]*\"|.*?)(?=\s+[A-Za-z][\w]*=|\s*$)")
-_ALONE = re.compile(r"\s*([A-Za-z][\w]*)\s*=\s?(.*?)\s*\Z")
+PARTITION_DEFAULTS = {"default": "NO", "gracetime": "0", "maxtime": "UNLIMITED", "prioritytier": "1"}
+"""The same of a line that defines a partition."""
+
+_NAMES_ITS_CLUSTER = ("clustername", "slurmctldhost", "slurmctldhost[0]", "controlmachine")
 
 
-class Setting(msgspec.Struct, frozen=True):
+class Preemption(msgspec.Struct, frozen=True):
+    """How jobs of a partition, or of a QOS, are preempted."""
+
+    kind: str
+    """"partition" or "QOS"; "the cluster" where none of them is known."""
     name: str
-    """As it is written."""
-    value: str
-    path: str
-    span: Span
-    """The name with the value."""
+    mode: str
+    """"CANCEL", "REQUEUE" or "SUSPEND"."""
+    grace_s: float | None
+    """None: not known."""
+    mode_set: Setting | None
+    grace_set: Setting | None
+    """The settings that say it; None where that is a default."""
 
 
 class Policy:
     """What is known of a cluster's rules, from one or several files.
 
     `get` gives None for what nothing tells, which is not the same as a default: a dump that stops early does not
-    say what it leaves out.
+    say what it leaves out, and neither does a file whose included files are missing.
     """
 
-    def __init__(self, sources: Sequence[Source]) -> None:
+    def __init__(self, sources: Sequence[Source], find_include: FindInclude = lambda near, path: None) -> None:
         self.sources = tuple(sources)
-        self.settings: dict[str, Setting] = {}
-        self.partitions: dict[str, dict[str, Setting]] = {}
-        self.is_complete = False
-        """A setting that is not there has its default."""
+        self._written = Written()
         for source in sources:
-            self._read(source)
+            read_into(self._written, source, find_include)
 
     @property
     def path(self) -> str:
@@ -61,6 +79,42 @@ class Policy:
     def source(self) -> Source:
         return self.sources[0]
 
+    @property
+    def settings(self) -> dict[str, Setting]:
+        """All that are written down, by their names in lower case."""
+        return self._written.settings
+
+    @property
+    def partitions(self) -> dict[str, dict[str, Setting]]:
+        return self._written.partitions
+
+    @property
+    def qos(self) -> dict[str, dict[str, Setting]]:
+        return self._written.qos
+
+    @property
+    def problems(self) -> list[Problem]:
+        """What could not be read of it."""
+        return self._written.problems
+
+    @property
+    def is_complete(self) -> bool:
+        """A setting that is not there has its default."""
+        written = self._written
+        return written.has_whole_dump or (written.has_conf and not written.has_gaps)
+
+    @property
+    def is_whole_cluster(self) -> bool:
+        """It is complete, and no part of something larger: it names the cluster, or its controller."""
+        return self.is_complete and any(name in self.settings for name in _NAMES_ITS_CLUSTER)
+
+    @property
+    def place(self) -> Setting:
+        """What to point at when something is missing."""
+        first = Setting("", "", self.path, self.source.span_of_line(1))
+        named = [self.settings[name] for name in _NAMES_ITS_CLUSTER if name in self.settings]
+        return (named or list(self.settings.values()) or [first])[0]
+
     def setting(self, name: str) -> Setting | None:
         """A setting that is written down somewhere."""
         return self.settings.get(name.lower())
@@ -69,13 +123,17 @@ class Policy:
         """A setting's value, "" where it is set to nothing; its default where it is not set; None if not known."""
         found = self.setting(name)
         if found is not None:
-            return "" if found.value.lower() in NOTHING else found.value
-        return DEFAULTS.get(name.lower()) if self.is_complete else None
+            return _value(found)
+        is_known = self.is_complete and name.lower() not in self._written.unknown
+        return DEFAULTS.get(name.lower()) if is_known else None
 
     def partition(self, partition: str, name: str) -> str | None:
         """A partition's own setting, such as "GraceTime" or "MaxTime"; None where it is not known."""
         found = self.partitions.get(partition, {}).get(name.lower())
-        return None if found is None else "" if found.value.lower() in NOTHING else found.value
+        if found is not None:
+            return _value(found)
+        is_known = partition in self._written.of_conf and name.lower() not in self._written.unknown
+        return PARTITION_DEFAULTS.get(name.lower()) if is_known else None
 
     @property
     def default_partition(self) -> str:
@@ -93,54 +151,93 @@ class Policy:
 
     @property
     def kill_wait_s(self) -> float | None:
-        text = self.get("KillWait")
+        return self.seconds("KillWait")
+
+    def seconds(self, name: str) -> float | None:
+        text = self.get(name)
         return None if text is None else parse_seconds(text)
+
+    @property
+    def exempt_s(self) -> float | None:
+        """How long a job runs before it may be preempted (PreemptExemptTime); 0 if that is not so."""
+        text = self.get("PreemptExemptTime")
+        return None if text is None else parse_slurm_duration(text) or 0.0
 
     def is_true(self, name: str) -> bool | None:
         text = self.get(name)
         return None if text is None else text.strip().lower() in ("1", "yes", "true")
 
-    def _read(self, source: Source) -> None:
-        is_dump = "Configuration data as of" in source.text(0, 4096)
-        is_conf = not is_dump and "PartitionName=" not in source.text(0, 200).lstrip()[:14]
-        current: dict[str, Setting] | None = None
-        for number, text in _logical_lines(source):
-            if is_dump:
-                match = _ALONE.match(text)
-                if match:
-                    self._keep(self.settings, match[1], match[2], source, number)
-                continue
-            pairs = _PAIR.findall(text)
-            if not pairs:
-                continue
-            first = pairs[0][0].lower()
-            if first == "partitionname":
-                current = self.partitions.setdefault(pairs[0][1], {})
-            elif is_conf and text[:1].strip():
-                current = None
-            if first in ("nodename", "frontendname", "nodeset", "downnodes"):
-                continue
-            for name, value in pairs:
-                self._keep(self.settings if current is None else current, name, value.strip('"'), source, number)
-        self.is_complete = (
-            self.is_complete
-            or (not is_dump and is_conf)
-            or (is_dump and "slurmctld" in source.text(0, len(source.data)).lower().rsplit("\n", 4)[-1])
-        )
+    @property
+    def has_gang(self) -> bool | None:
+        """Suspended jobs are resumed."""
+        mode = self.get("PreemptMode")
+        return None if mode is None else "GANG" in _words(mode)
 
-    def _keep(self, kept: dict[str, Setting], name: str, value: str, source: Source, line: int) -> None:
-        # A key that is repeated: the last one wins.
-        kept[name.lower()] = Setting(name, value, source.path, source.span_of_line(line))
+    @property
+    def preemptions(self) -> list[Preemption]:
+        """How jobs are preempted, for each partition or QOS where they are; empty if nobody is, or nothing is known."""
+        kind = (self.get("PreemptType") or "").lower().removeprefix("preempt/")
+        if kind == "partition_prio":
+            found = [self._of_partition(name) for name in self.partitions if self._is_below_another(name)]
+            is_told = bool(self.partitions)
+        elif kind == "qos":
+            beaten = {name for row in self.qos.values() if "preempt" in row for name in row["preempt"].value.split(",")}
+            found = [self._of_qos(name) for name in self.qos if name in beaten]
+            is_told = bool(self.qos)
+        else:
+            return []
+        if not is_told:
+            found = [self._preemption("the cluster", "", None, None, None)]
+        return [preemption for preemption in found if preemption is not None]
+
+    def _is_below_another(self, partition: str) -> bool:
+        """Only jobs of a partition with a lower PriorityTier than another one's are preempted."""
+        tiers = {name: self.partition(name, "PriorityTier") or "" for name in self.partitions}
+        own = tiers[partition]
+        return not own.isdigit() or any(not tier.isdigit() or int(tier) > int(own) for tier in tiers.values())
+
+    def _of_partition(self, name: str) -> Preemption | None:
+        own = self.partitions[name]
+        grace = parse_seconds(self.partition(name, "GraceTime") or "")
+        return self._preemption("partition", name, own.get("preemptmode"), grace, own.get("gracetime"))
+
+    def _of_qos(self, name: str) -> Preemption | None:
+        own = self.qos[name]
+        grace = own.get("gracetime")
+        seconds = parse_seconds(grace.value) if grace is not None else None
+        return self._preemption("QOS", name, own.get("preemptmode"), seconds, grace)
+
+    def _preemption(
+        self, kind: str, name: str, own: Setting | None, grace_s: float | None, grace: Setting | None
+    ) -> Preemption | None:
+        is_own = own is not None and _value(own).upper() not in ("", "CLUSTER")
+        decides = own if is_own else self.setting("PreemptMode")
+        if decides is None:
+            return None
+        known = [mode for mode in ("SUSPEND", "REQUEUE", "CANCEL") if mode in _words(decides.value)]
+        return Preemption(kind, name, known[0], grace_s, decides, grace) if known else None
 
 
-def _logical_lines(source: Source) -> Iterable[tuple[int, str]]:
-    """Lines without comments, those that end with a backslash joined to the next; with the number of the first."""
-    held, begun = "", 0
-    for number in range(1, source.line_count + 1):
-        text = source.line(number)
-        text = text.partition("#")[0].rstrip()
-        if text.endswith("\\"):
-            held, begun = held + text[:-1], begun or number
-            continue
-        yield begun or number, held + text
-        held, begun = "", 0
+def where(preemptions: Sequence[Preemption]) -> str:
+    """In words, for messages.
+
+    >>> where([Preemption("partition", name, "CANCEL", 0, None, None) for name in ("a", "b", "c", "d")])
+    'partition a, b and 2 more'
+    """
+    names = [preemption.name for preemption in preemptions]
+    told = ", ".join(names[:3]) if len(names) <= 3 else f"{', '.join(names[:2])} and {len(names) - 2} more"
+    return f"{preemptions[0].kind} {told}".rstrip()
+
+
+def _value(setting: Setting) -> str:
+    return "" if setting.value.lower() in NOTHING else setting.value
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip().upper() for word in text.split(",")]
+
+
+def place_of(setting: Setting | None, policy: Policy) -> tuple[Span, str]:
+    """Span and path of a setting, or where to say that it is missing."""
+    found = setting or policy.place
+    return found.span, found.path
