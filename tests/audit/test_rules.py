@@ -23,7 +23,7 @@ def found(rule: Rule, text: str, name: str = "") -> set[str]:
     from lastgood.audit.policy import Policy
 
     context = context_for_example(rule)
-    first = text.partition("\n")[0] + text.partition("\n")[2].partition("\n")[0]
+    first = " ".join(text.split("\n")[:2])
     if "# audit: write=" in first:
         write_s = parse_duration(first.partition("# audit: write=")[2].split()[0])
         context = msgspec.structs.replace(context, write_s=write_s)
