@@ -130,7 +130,8 @@ class Container:
                 for j in range(i + 1, len(texts) - 1):
                     if re.fullmatch(r"-[a-z]*c[a-z]*", texts[j]):
                         options = tuple(texts[i + 1 : j + 1])
-                        return ShellText(values[j + 1], name, has_init, options, set(self.environment))
+                        at = j + 2 if texts[j + 1] == "--" and len(texts) > j + 2 else j + 1
+                        return ShellText(values[at], name, has_init, options, set(self.environment))
                     if not re.fullmatch(r"[-+][a-zA-Z]+|pipefail|errexit|--\w+", texts[j]):
                         break
                 return None

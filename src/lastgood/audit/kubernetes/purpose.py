@@ -4,31 +4,34 @@ import re
 from collections.abc import Iterator
 
 from lastgood.audit.batch.script import SETUP
-from lastgood.audit.kubernetes.commands import Container, Run
+from lastgood.audit.kubernetes.commands import SHELLS, Container, Run
 from lastgood.audit.kubernetes.manifest import REPLICAS, Manifest
 from lastgood.audit.kubernetes.pods import PodGroup
+from lastgood.audit.kubernetes.templates import UNKNOWN
 
 SHORT_S = 1800
 """What ends earlier than this can be done again."""
 _SIDE_NAMES = frozenset(
     """
     backup bench benchmark benchmarks build check checker cleanup client conversion convert converter copy crd debug demo
-    deploy dev download downloader eval evaluate exporter generator health healthcheck hello hook import importer
+    deploy dev download downloader eval evaluate exporter generator health healthcheck hello hook import importer mnist cifar
     inference init install installer interactive jupyter lab load loader loadtest migrate migration nccl nettest notebook
-    perf pi prepare preprocess preprocessing probe profiler prober push quickstart register render seed serve server
+    perf pi predict prediction prep prepare preprocess preprocessing probe profiler prober push quickstart register render seed serve server
     serving setup shell smoke sync test tester testing tests upload uploader validate validation validator warmup webhook
     """.split()
 )
 _SIDE_PROGRAM = re.compile(
     r"nvidia-smi|.*_perf(_mpi)?|.*nccl-?tests?.*|ib_(write|read|send)_.*|iperf3?|fio|hpl.*|stress(-ng)?|jupyter.*|uvicorn|gunicorn"
-    r"|vllm|.*server|trtllm-.*|tritonserver|pause|tail|sshd|dcgmi|helm|kubectl|gcloud|gsutil|aws|git|make|npm|node|nginx",
+    r"|apt(-get)?|yum|dnf|apk|dpkg|gpg|ldconfig|dmesg|ip|nslookup|dig|getent|ping|nc|service|sysctl|ssh-keygen|ssh|cmake|gcc|nvcc"
+    r"|huggingface-cli|hf|gdown|service|mount|env|ray|supervisord|sed|python3?-config|vllm|.*server|trtllm-.*|tritonserver|pause|tail|sshd|dcgmi|helm|kubectl|gcloud|gsutil|aws|git|make|npm|node|nginx",
 )
 _SIDE_SCRIPT = re.compile(
     r"(?<![a-z])(bench\w*|test\w*|convert\w*|download\w*|prepare\w*|preprocess\w*|serve\w*|server|infer\w*|predict\w*"
     r"|eval\w*|api_server|upload\w*|export\w*|.*benchmarks?)(?![a-z])"
 )
+_TOY = re.compile(r"mnist|cifar|hello_?world|(?<![a-z])(num_)?epochs[= ][12](?!\d)", re.IGNORECASE)
 _TRAINS = re.compile(
-    r"(?<![a-z])(pre)?train(?!ed)|fine_?-?tune|(?<![a-z])sft(?![a-z])|(?<![a-z])fit(?![a-z])|mnist|resnet|fsdp|(?<![a-z])ddp"
+    r"(?<![a-z])(pre)?train(?!ed)|fine_?-?tun(e|ing)|(?<![a-z])sft(?![a-z])|(?<![a-z])fit(?![a-z])|resnet|fsdp|(?<![a-z])ddp"
     r"|maxtext|megatron|nemo|(?<![a-z])llama|lightning",
     re.IGNORECASE,
 )
@@ -62,11 +65,22 @@ def is_long(manifest: Manifest) -> bool:
 
 def is_beside(run: Run) -> bool:
     """True for a program that no long job is made of."""
+    texts = [word.text for word in run.launch.words]
     program = run.launch.program
-    if program in SETUP or _SIDE_PROGRAM.fullmatch(program.lower()):
+    if not program and UNKNOWN in texts[0]:
         return True
-    script = run.launch.python_script or (run.launch.words[2].text if _is_module(run) else "")
-    return bool(script and _SIDE_SCRIPT.search(script.lower().rpartition("/")[2]) and not _TRAINS.search(script))
+    if program in SETUP or _SIDE_PROGRAM.fullmatch(program.lower()) or _TOY.search(" ".join(texts)):
+        return True
+    if program in SHELLS and len(texts) == 1:
+        return True
+    if program == "python" and texts[1:2] == ["-c"]:
+        return True
+    if program == "python" and texts[1:2] == ["-m"]:
+        script = texts[2] if len(texts) > 2 else ""
+    else:
+        scripts = (text for text in texts[:3] if text.endswith((".py", ".sh")))
+        script = run.launch.python_script or next(scripts, "")
+    return bool(_SIDE_SCRIPT.search(script.lower().rpartition("/")[2]) and not _TRAINS.search(script))
 
 
 def trains(run: Run) -> bool:
@@ -92,11 +106,6 @@ def main_run(container: Container) -> Run | None:
 def accelerators(groups: tuple[PodGroup, ...]) -> set[str]:
     """Names of accelerators that the pods ask for."""
     return {name for group in groups for name in group.resources if _ACCELERATOR.search(name)}
-
-
-def _is_module(run: Run) -> bool:
-    words = run.launch.words
-    return run.launch.program == "python" and len(words) > 2 and words[1].text == "-m"
 
 
 def _annotations(manifest: Manifest) -> Iterator[str]:

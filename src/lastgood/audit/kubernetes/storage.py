@@ -125,4 +125,7 @@ def _is_for_checkpoints(name: str) -> bool | None:
 
 def _place(container: Container, raw: str, label: str, span: Span, is_sure: bool, run: Run | None) -> Place:
     path = container.expand(raw.strip("\"'"))
+    base = container.value.text("workingDir")
+    if base.startswith("/") and re.match(r"\.?[\w/]|\.\Z", path) and not path.startswith("/") and "://" not in path:
+        path = f"{base.rstrip('/')}/{path.removeprefix('./')}"
     return Place(raw, path, label, span, is_sure, container, container.mount_of(path), run)
