@@ -87,7 +87,9 @@ def test_auto_saves_by_itself_and_says_how_often(start: Start) -> None:
     assert len(of_kind(events, "committed")) >= 3
     assert "saving every " in said
     assert "interrupted once in 1 s (mtti=)" in said
-    assert of_kind(events, "paced")[0]["interval_s"] > 0
+    paced = of_kind(events, "paced")
+    assert paced[0]["interval_s"] > 0
+    assert 0 < paced[-1]["stall_s"] < 1, "for `lastgood plan`, which needs to know what a save cost the loop"
 
 
 @pytest.mark.slow

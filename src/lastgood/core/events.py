@@ -25,7 +25,8 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
       keeper_lost pid, error, unfinished (steps); node                   by the program, or by the launcher
       agents_lost nodes, error                                           by the launcher, which starts others
       snapshots   rank, slots, slot_bytes                                memory that a rank has for them
-      paced       interval_s, margin_s (null: not said)                  how often it saves now
+      paced       interval_s, margin_s (null: not said),
+                  stall_s (null before the first save)                   how often it saves now
       rejected    name, problem                                          failed to restore
       not_deleted step, error                                            retention could not do its work
       deleted     name, reason                                           by retention

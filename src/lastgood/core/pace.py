@@ -63,6 +63,11 @@ class Pace(msgspec.Struct, frozen=True):
             return min(FIRST_SAVE_S, FIRST_SAVE_FRACTION_OF_MTTI * self.mtti.seconds, self.most_s)
         return self.choice.interval_s
 
+    @property
+    def stall_s(self) -> float | None:
+        """How long a save stops the loop: the median of the recent ones; None before the first of this attempt."""
+        return _median([save.stall_s for save in self.recent]) if self.recent else None
+
     def is_due(self, *, step: int, saved_step: int, elapsed_s: float) -> bool:
         """True if a save is due after `step`; `elapsed_s` is the time since the last save (or the start)."""
         if step == saved_step:

@@ -37,7 +37,8 @@ class News:
         if self._is_told and (text or is_new):
             # Also what the user has stated: `lastgood status` compares the age of the last good with it.
             self._written_interval_s = interval_s
-            self._journal.write("paced", interval_s=interval_s, margin_s=self._told_pace.margin_s)
+            stall_s = watch.pace.stall_s
+            self._journal.write("paced", interval_s=interval_s, margin_s=self._told_pace.margin_s, stall_s=stall_s)
 
     def tell_late(self, under_way: tuple[int, float] | None, interval_s: float | None) -> None:
         """A save is due while another, which began so many seconds ago, is not written yet."""
