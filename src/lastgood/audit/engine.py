@@ -39,6 +39,8 @@ def models_of(source: Source) -> Models:
     match kind:
         case Kind.BATCH:
             _read_batch(source, read)
+        case Kind.MANIFEST:
+            _read_manifest(source, read)
         case Kind.PROGRAM:
             _read_program(source, read)
         case Kind.POLICY:
@@ -91,6 +93,15 @@ def _read_batch(source: Source, read: Models) -> None:
     for script in scripts_in(BatchScript(source)):
         if script.header.directives or script.header.too_late:
             read.models.append(script)
+
+
+def _read_manifest(source: Source, read: Models) -> None:
+    from lastgood.audit.kubernetes.reading import looks_like_manifest, read_manifests
+
+    if looks_like_manifest(source):
+        manifests, problems = read_manifests(source)
+        read.models += manifests
+        read.problems += problems
 
 
 def _read_program(source: Source, read: Models) -> None:

@@ -112,7 +112,7 @@ def _nothing_to_audit(kind: Kind, source: Source, candidate: Candidate) -> Itera
     elif candidate.is_named:
         message = {
             Kind.SHELL: "a shell script without `#SBATCH` lines: not audited, because nothing says that it is a job",
-            Kind.MANIFEST: "YAML without an `apiVersion`: not audited, because it is no Kubernetes manifest",
+            Kind.MANIFEST: "YAML without a Job, a Pod or another workload of Kubernetes: nothing to audit",
         }.get(kind, "neither a batch script, a Kubernetes manifest, Python nor Slurm's configuration: not audited")
         if not source.data.strip():
             message = "an empty file: nothing to audit"

@@ -101,9 +101,9 @@ def _request(parsed: argparse.Namespace) -> "Request":
         raise UsageError(
             "no path to audit is given", remedy="lastgood audit job.sh, or lastgood audit . for a directory"
         )
+    check_parsers()
     write_s = parse_duration(parsed.write) if parsed.write else None
     rules = select(all_rules(), words_of(parsed.select), words_of(parsed.ignore))
-    check_parsers()
     return Request(
         paths=tuple(parsed.paths),
         rules=rules,
