@@ -145,6 +145,7 @@ def _findings(rule: Rule, hits: Iterable[Hit], sources: Sequence[Source]) -> Ite
             message=hit.message,
             remedy=hit.remedy,
             edits=hit.edits,
+            edits_at=tuple(source.span(edit.begin, edit.end) for edit in hit.edits),
             excerpt=excerpt_of(source, hit.span),
         )
 

@@ -24,6 +24,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     remedy: str
     edits: tuple[Edit, ...] = ()
+    edits_at: tuple[Span, ...] = ()
+    """The place of each edit."""
     excerpt: Excerpt = Excerpt("")
 
 

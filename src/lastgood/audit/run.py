@@ -10,18 +10,22 @@ from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.beside import Programs
 from lastgood.audit.discovery import Candidate, discover
 from lastgood.audit.engine import audit_models, models_of
-from lastgood.audit.finding import Audited, Problem
+from lastgood.audit.finding import Audited, Finding, Problem
+from lastgood.audit.fixing import mend, write
 from lastgood.audit.policy import Policy
 from lastgood.audit.reading import load, load_stream
 from lastgood.audit.recognise import Kind, kind_of
 from lastgood.audit.rule import Context, Rule
 from lastgood.audit.source import Source
+from lastgood.core.errors import LastgoodError
 
 STANDARD_INPUT = "-"
 _MANY_FILES = 200
 """From here on, starting further processes pays."""
 _MOST_PROCESSES = 8
 _AT_ONCE = 16
+_MOST_ROUNDS = 8
+"""One edit can give the place of another; this many times a file is audited again."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,13 +45,19 @@ class Report(msgspec.Struct):
     """Each file that was named or found, in order; those that are nothing for us have no kinds."""
     problems: list[Problem]
     """Of what is no file."""
+    context: Context
     is_in_directory: bool = False
+    sources: dict[str, Source] = {}
+    """Those that cannot be read again."""
+    fixed: list[Finding] = []
+    """What was mended, and is no finding any more."""
+    changes: list[tuple[Source, Source]] = []
+    """Files before and after."""
 
 
 def audit_all(request: Request) -> Report:
     """Raises nothing for what the files hold, or for those that cannot be read."""
     found = discover(request.paths, request.excluded)
-    report = Report([], found.problems, found.is_in_directory)
     policies, others = list(request.policies), []
     for candidate in found.candidates:
         source = _load(candidate, request.stdin_name) if candidate.is_named else None
@@ -56,12 +66,46 @@ def audit_all(request: Request) -> Report:
         else:
             others.append((candidate, source if candidate.path == STANDARD_INPUT else None))
     context = Context(policy=Policy(policies) if policies else None, write_s=request.write_s)
+    report = Report([], found.problems, context, found.is_in_directory)
+    report.sources = {source.path: source for _, source in others if isinstance(source, Source)}
     if context.policy is not None:
         read = msgspec.structs.replace(models_of(policies[0]), kind=Kind.POLICY, models=[context.policy], problems=[])
         report.audited.append(audit_models(policies[0], read, request.rules, context))
     report.audited += _each(others, _Auditor(request.rules, context, request.stdin_name))
     report.audited += _programs(report.audited, request.rules, context)
     return report
+
+
+def fix_all(report: Report, request: Request, *, is_written: bool) -> None:
+    """Mend what can be mended, and audit those files again; without `is_written` only say what would change."""
+    auditor = _Auditor(request.rules, report.context, request.stdin_name)
+    for i, audited in enumerate(report.audited):
+        if not any(finding.edits for finding in audited.findings) or Kind.POLICY in audited.kinds:
+            continue
+        before: Source | Problem | None = report.sources.get(audited.path)
+        if before is None:
+            before = load(audited.path)
+        if isinstance(before, Problem):
+            audited.problems.append(before)
+            continue
+        after, again, fixed = before, audited, list[Finding]()
+        for _ in range(_MOST_ROUNDS):
+            after, mended = mend(after, again.findings)
+            if not mended:
+                break
+            fixed += mended
+            again = auditor(Candidate(audited.path, is_named=False), after)
+        if after.data == before.data:
+            continue
+        report.changes.append((before, after))
+        if is_written:
+            try:
+                write(after, before)
+            except LastgoodError as error:
+                audited.problems.append(Problem(path=audited.path, message=f"not fixed: {error.what}"))
+                continue
+            report.audited[i] = again
+            report.fixed += fixed
 
 
 def _programs(audited: Sequence[Audited], rules: Sequence[Rule], context: Context) -> Iterator[Audited]:

@@ -76,23 +76,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the least severity that makes the exit code 1 (default: may)",
     )
     parser.add_argument("--format", choices=FORMATS, default="text", help="how to print (default: text)")
+    parser.add_argument("--fix", action="store_true", help="mend what can be mended without a doubt, and audit again")
+    parser.add_argument("--diff", action="store_true", help="show what --fix would change, and change nothing")
     parser.add_argument("--stdin-name", metavar="NAME", default="-", help="what to call standard input")
     parser.epilog = EPILOG
 
 
 def execute(parsed: argparse.Namespace) -> int:
-    from lastgood.audit.run import audit_all
+    from lastgood.audit.run import audit_all, fix_all
 
     request = _request(parsed)
     report = audit_all(request)
-    _print(report, parsed)
+    if parsed.fix or parsed.diff:
+        fix_all(report, request, is_written=parsed.fix and not parsed.diff)
+    _print(report, request, parsed)
     return _exit_code(report, THRESHOLDS[parsed.fail_on])
 
 
 def _request(parsed: argparse.Namespace) -> "Request":
     from lastgood.audit.needs import check_parsers
     from lastgood.audit.rules import all_rules
-    from lastgood.audit.run import Request
+    from lastgood.audit.run import STANDARD_INPUT, Request
     from lastgood.audit.selection import select, words_of
     from lastgood.core.errors import UsageError
     from lastgood.core.units import parse_duration
@@ -101,6 +105,8 @@ def _request(parsed: argparse.Namespace) -> "Request":
         raise UsageError(
             "no path to audit is given", remedy="lastgood audit job.sh, or lastgood audit . for a directory"
         )
+    if parsed.fix and STANDARD_INPUT in parsed.paths:
+        raise UsageError("standard input cannot be fixed", remedy="--diff shows what to change")
     check_parsers()
     write_s = parse_duration(parsed.write) if parsed.write else None
     rules = select(all_rules(), words_of(parsed.select), words_of(parsed.ignore))
@@ -139,17 +145,42 @@ def _policy(name: str) -> "list[Source]":
     return [source]
 
 
-def _print(report: "Report", parsed: argparse.Namespace) -> None:
-    from lastgood.audit.formats.text import text_of
+def _print(report: "Report", request: "Request", parsed: argparse.Namespace) -> None:
     from lastgood.cli import output
 
-    if parsed.format == "json":
+    if parsed.diff:
+        _print_changes(report)
+    elif parsed.format == "json":
         from lastgood.audit.formats.json_answer import audit_answer
 
-        output.put_json(audit_answer(report.audited, report.problems))
-        return
-    for line in text_of(report.audited, report.problems, style()):
-        output.put(line)
+        output.put_json(audit_answer(report.audited, report.problems, report.fixed))
+    elif parsed.format == "sarif":
+        from lastgood import __version__
+        from lastgood.audit.formats.sarif import sarif_of
+
+        output.put_json(sarif_of(report.audited, report.problems, request.rules, __version__))
+    elif parsed.format == "github":
+        from lastgood.audit.formats.github import github_of
+
+        output.put("\n".join(github_of(report.audited, report.problems)))
+    else:
+        from lastgood.audit.formats.text import text_of
+
+        output.put("\n".join(text_of(report.audited, report.problems, style(), fixed=len(report.fixed))))
+
+
+def _print_changes(report: "Report") -> None:
+    """The diff is data, to be piped into `patch`; what else there is to say is talk."""
+    from lastgood.audit.fixing import difference
+    from lastgood.audit.formats.terminal import harmless
+    from lastgood.audit.formats.text import summary
+    from lastgood.cli import output
+
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    for before, after in report.changes:
+        for line in difference(before, after):
+            output.put("\t".join(map(harmless, line.split("\t"))) if is_terminal else line)
+    output.note(summary(report.audited, report.problems))
 
 
 def style() -> "Style":

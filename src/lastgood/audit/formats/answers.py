@@ -27,6 +27,10 @@ class AuditEdit(_Answer):
     begin: Annotated[int, _says("offset of the first byte to replace")]
     end: Annotated[int, _says("offset behind the last one; equal to begin where something is added")]
     text: Annotated[str, _says("what to write there")]
+    line: Annotated[int, _says("the same place as begin")]
+    column: Annotated[int, _says("the same place as begin")]
+    end_line: Annotated[int, _says("the same place as end")]
+    end_column: Annotated[int, _says("the same place as end")]
 
 
 class AuditFinding(_Answer):
@@ -61,6 +65,7 @@ class AuditAnswer(_Answer):
     files: Annotated[list[AuditedFile], _says("all that were audited")]
     findings: Annotated[list[AuditFinding], _says("by file, in the order of their lines")]
     silenced: Annotated[list[AuditFinding], _says("findings that a comment in the file silences")]
+    fixed: Annotated[list[AuditFinding], _says("what --fix has mended, at the places where it was before")]
     problems: Annotated[list[AuditProblem], _says("what was not audited")]
 
 

@@ -7,6 +7,7 @@ from lastgood.audit.finding import Audited, Finding, Problem
 from lastgood.audit.formats import answers
 from lastgood.audit.formats.terminal import harmless
 from lastgood.audit.rule import Rule, Severity
+from lastgood.audit.source import Edit, Span
 
 _WORDS: dict[Severity, Literal["lost", "may", "wasteful", "note"]] = {
     Severity.LOST: "lost",
@@ -16,11 +17,14 @@ _WORDS: dict[Severity, Literal["lost", "may", "wasteful", "note"]] = {
 }
 
 
-def audit_answer(audited: Sequence[Audited], problems: Sequence[Problem]) -> answers.AuditAnswer:
+def audit_answer(
+    audited: Sequence[Audited], problems: Sequence[Problem], fixed: Sequence[Finding]
+) -> answers.AuditAnswer:
     return answers.AuditAnswer(
         files=[answers.AuditedFile(harmless(one.path), kind) for one in audited for kind in one.kinds[:1]],
         findings=[finding_of(finding) for one in audited for finding in one.findings],
         silenced=[finding_of(one.finding, one.reason) for each in audited for one in each.silenced],
+        fixed=[finding_of(finding) for finding in fixed],
         problems=[problem_of(problem) for one in audited for problem in one.problems]
         + [problem_of(problem) for problem in problems],
     )
@@ -38,8 +42,14 @@ def finding_of(finding: Finding, silenced_because: str = "") -> answers.AuditFin
         end_column=finding.span.end_column,
         message=harmless(finding.message),
         remedy=harmless(finding.remedy),
-        edits=[answers.AuditEdit(edit.begin, edit.end, encodable(edit.text)) for edit in finding.edits],
+        edits=[_edit(edit, span) for edit, span in zip(finding.edits, finding.edits_at, strict=True)],
         silenced_because=harmless(silenced_because),
+    )
+
+
+def _edit(edit: Edit, span: Span) -> answers.AuditEdit:
+    return answers.AuditEdit(
+        edit.begin, edit.end, encodable(edit.text), span.line, span.column, span.end_line, span.end_column
     )
 
 

@@ -8,7 +8,9 @@ from lastgood.audit.formats.terminal import Style, counted, harmless, pointed_at
 from lastgood.audit.rule import Severity
 
 
-def text_of(audited: Sequence[Audited], problems: Sequence[Problem], style: Style, width: int = 80) -> Iterator[str]:
+def text_of(
+    audited: Sequence[Audited], problems: Sequence[Problem], style: Style, width: int = 80, fixed: int = 0
+) -> Iterator[str]:
     """Line by line; a summary at the end."""
     explained: set[str] = set()
     for one in audited:
@@ -17,7 +19,7 @@ def text_of(audited: Sequence[Audited], problems: Sequence[Problem], style: Styl
             yield from _problem(problem, style, width)
     for problem in problems:
         yield from _problem(problem, style, width)
-    yield from wrapped(summary(audited, problems), width, "", "  ")
+    yield from wrapped(summary(audited, problems, fixed), width, "", "  ")
 
 
 def findings_of(audited: Audited, style: Style, width: int, explained: set[str]) -> Iterator[str]:
@@ -27,8 +29,8 @@ def findings_of(audited: Audited, style: Style, width: int, explained: set[str])
         yield ""
 
 
-def summary(audited: Sequence[Audited], problems: Sequence[Problem]) -> str:
-    """One sentence on all of it.
+def summary(audited: Sequence[Audited], problems: Sequence[Problem], fixed: int = 0) -> str:
+    """One sentence on all of it; `fixed` findings are not there any more.
 
     >>> summary([Audited(path="a", findings=[], problems=[], kinds=("batch script",))], [])
     'no findings in 1 file'
@@ -36,6 +38,8 @@ def summary(audited: Sequence[Audited], problems: Sequence[Problem]) -> str:
     findings = [finding for one in audited for finding in one.findings]
     files = counted(sum(bool(one.kinds) for one in audited), "file")
     text = f"no findings in {files}"
+    if not any(one.kinds for one in audited):
+        text = "nothing was audited"
     if findings:
         with_findings = len({finding.path for finding in findings})
         counts = Counter(finding.severity for finding in findings)
@@ -44,6 +48,8 @@ def summary(audited: Sequence[Audited], problems: Sequence[Problem]) -> str:
         fixable = sum(bool(finding.edits) for finding in findings)
         if fixable:
             text += f"; {fixable} can be fixed with --fix"
+    if fixed:
+        text += f"; {fixed} fixed"
     silenced = sum(len(one.silenced) for one in audited)
     if silenced:
         text += f"; {silenced} silenced by comments"
