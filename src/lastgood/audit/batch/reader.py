@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from lastgood.audit.batch.shell import Around, Assignment, Command, HereDoc, Loop, Redirect, Shell, Trap
+from lastgood.audit.batch.shell import Around, Assignment, Command, HereDoc, Loop, Redirect, Shell, Trap, signal_name
 from lastgood.audit.batch.words import Word, word_of
 from lastgood.audit.source import Source, Span
 
@@ -128,7 +128,7 @@ class Reader:
         signals = arguments[1:] if len(arguments) > 1 else arguments
         self.shell.traps.append(
             Trap(
-                signals=tuple(_signal_name(word.text) for word in signals),
+                signals=tuple(signal_name(word.text) for word in signals),
                 body=tuple(self.shell.commands[before:]),
                 is_ignore=action.text == "" and action.is_literal and not is_reset,
                 is_reset=is_reset,
@@ -333,18 +333,3 @@ def _stages(node: "Node") -> int:
 def _in_background(siblings: "list[Node]", i: int, around: Around) -> Around:
     is_background = i + 1 < len(siblings) and siblings[i + 1].type == "&"
     return msgspec.structs.replace(around, is_background=True) if is_background else around
-
-
-def _signal_name(text: str) -> str:
-    """
-    >>> [_signal_name(t) for t in ("SIGTERM", "usr1", "15", "0")]
-    ['TERM', 'USR1', 'TERM', 'EXIT']
-    """
-    name = text.upper().removeprefix("SIG")
-    return _NUMBERS.get(name, name)
-
-
-_NUMBERS = {
-    "0": "EXIT", "1": "HUP", "2": "INT", "3": "QUIT", "6": "ABRT", "9": "KILL", "10": "USR1", "12": "USR2",
-    "14": "ALRM", "15": "TERM", "18": "CONT", "24": "XCPU",
-}  # fmt: skip

@@ -136,3 +136,18 @@ def _with_functions(trap: Trap, shell: Shell) -> Trap:
             entered.add(command.name)
             body += [other for other in shell.commands if other.around.function == command.name]
     return msgspec.structs.replace(trap, body=tuple(body))
+
+
+def signal_name(text: str) -> str:
+    """
+    >>> [signal_name(t) for t in ("SIGTERM", "usr1", "15", "0")]
+    ['TERM', 'USR1', 'TERM', 'EXIT']
+    """
+    name = text.upper().removeprefix("SIG")
+    return _NUMBERS.get(name, name)
+
+
+_NUMBERS = {
+    "0": "EXIT", "1": "HUP", "2": "INT", "3": "QUIT", "6": "ABRT", "9": "KILL", "10": "USR1", "12": "USR2",
+    "14": "ALRM", "15": "TERM", "18": "CONT", "24": "XCPU",
+}  # fmt: skip
