@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from lastgood.audit.batch.misplaced import late_directives, misspelled_directives
 from lastgood.audit.batch.script import BatchScript, scripts_in
 from lastgood.audit.finding import Audited, Excerpt, Finding, Problem
 from lastgood.audit.policy import Policy
@@ -91,7 +92,7 @@ def _read_batch(source: Source, read: Models) -> None:
         read.problems.append(Problem(path=source.path, message=message, span=Span(1, 1, 1, 1), is_partial=True))
         return
     for script in scripts_in(BatchScript(source)):
-        if script.header.directives or script.header.too_late:
+        if script.header.directives or late_directives(script) or any(misspelled_directives(script)):
             read.models.append(script)
 
 

@@ -16,7 +16,7 @@ class Kind(StrEnum):
     OTHER = ""
 
 
-_DIRECTIVE = re.compile(rb"^#SBATCH\b", re.MULTILINE)
+_DIRECTIVE = re.compile(rb"^(?:#SBATCH\b|#[ \t]*SBATCH[ \t]+-)", re.MULTILINE)
 _API_VERSION = re.compile(rb"^[\"']?apiVersion[\"']?[ \t]*:", re.MULTILINE)
 _POLICY = re.compile(
     rb"^[ \t]*(?:PartitionName=\S+[ \t]|Configuration data as of |(?:SlurmctldHost|ControlMachine|ClusterName)[ \t]*=)",

@@ -85,7 +85,7 @@ _MAY_HAVE_VALUE = {
     "share": "",
 }
 _TAKES_VALUE = {*_WITH_LETTER, *_WITHOUT_LETTER}
-_NAMES = frozenset({*_TAKES_VALUE, *_FLAGS, *_MAY_HAVE_VALUE})
+NAMES = frozenset({*_TAKES_VALUE, *_FLAGS, *_MAY_HAVE_VALUE})
 _LETTERS = {
     letter: name for table in (_WITH_LETTER, _FLAGS, _MAY_HAVE_VALUE) for name, letter in table.items() if letter
 }
@@ -215,7 +215,7 @@ def _options(source: Source, words: list[_Word]) -> Iterator[Directive]:
                 value, end = words[i].text, words[i].end
                 i += 1
             span = source.span(word.begin, end)
-            yield Directive(name, value, span, word.begin, end, name in _NAMES)
+            yield Directive(name, value, span, word.begin, end, name in NAMES)
 
 
 def _parse(word: str) -> Iterator[tuple[str, str, bool]]:
@@ -238,5 +238,5 @@ def _parse(word: str) -> Iterator[tuple[str, str, bool]]:
 def _long_name(written: str) -> str:
     if written in _ALIASES:
         return _ALIASES[written]
-    fitting = {_ALIASES.get(name, name) for name in (*_NAMES, *_ALIASES) if name.startswith(written)}
-    return written if written in _NAMES or not written or len(fitting) != 1 else fitting.pop()
+    fitting = {_ALIASES.get(name, name) for name in (*NAMES, *_ALIASES) if name.startswith(written)}
+    return written if written in NAMES or not written or len(fitting) != 1 else fitting.pop()

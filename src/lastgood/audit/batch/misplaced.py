@@ -1,0 +1,63 @@
+"""Lines that look like directives to people, and not to sbatch. Pure."""
+
+import re
+from collections.abc import Iterator
+
+from lastgood.audit.batch.script import BatchScript
+from lastgood.audit.source import Span
+
+_LIKE_ONE = re.compile(r"#[ \t]*(?P<word>[A-Za-z]{5,7})[ \t]+(?=-{1,2}[A-Za-z])")
+_MAGIC = "SBATCH"
+
+
+def is_embedded(script: BatchScript) -> bool:
+    """True for a script in a here-document: nothing stands in its first line."""
+    return not script.source.line(1).strip()
+
+
+def first_command(script: BatchScript) -> int:
+    """The line of the first command, behind which sbatch looks for nothing; one behind the last line if there is none."""
+    source = script.source
+    for number in range(1, source.line_count + 1):
+        bare = source.line(number).strip()
+        if bare and not bare.startswith("#"):
+            return number
+    return source.line_count + 1
+
+
+def late_directives(script: BatchScript) -> list[Span]:
+    """Lines that begin with `#SBATCH` behind the first command; not those in the text of another script."""
+    if not script.header.too_late:
+        return []
+    texts = [(doc.begin, doc.end) for doc in script.shell.heredocs]
+    texts += [(word.begin, word.end) for command in script.commands for word in command.words]
+    texts += [(assignment.begin, assignment.end) for assignment in script.shell.assignments]
+    texts = [(begin, end) for begin, end in texts if b"\n" in script.source.data[begin:end]]
+    starts = [(span, script.source.bounds_of_line(span.line)[0]) for span in script.header.too_late]
+    return [span for span, at in starts if not any(begin < at < end or begin == at for begin, end in texts)]
+
+
+def misspelled_directives(script: BatchScript) -> Iterator[tuple[Span, bool]]:
+    """(line, whether only a blank is wrong) of comments in front of the first command that were surely meant for sbatch.
+
+    `##SBATCH` and, beside real directives, `# SBATCH` are how people take a directive out; they are not meant.
+    """
+    own = script.source
+    for number in range(1, min(first_command(script), own.line_count + 1)):
+        match = _LIKE_ONE.match(own.line(number))
+        if match is None or own.line(number).startswith("#" + _MAGIC):
+            continue
+        word = match["word"].upper()
+        if word == _MAGIC and match["word"].isupper():
+            if not script.header.directives:
+                yield own.span_of_line(number), True
+        elif word == _MAGIC or sorted(word) == sorted(_MAGIC) or _is_one_off(word):
+            yield own.span_of_line(number), False
+
+
+def _is_one_off(word: str) -> bool:
+    """One letter is missing, doubled or another one."""
+    if len(word) == len(_MAGIC):
+        return sum(a != b for a, b in zip(word, _MAGIC, strict=True)) == 1
+    shorter, longer = sorted((word, _MAGIC), key=len)
+    return len(longer) - len(shorter) == 1 and any(longer[:i] + longer[i + 1 :] == shorter for i in range(len(longer)))

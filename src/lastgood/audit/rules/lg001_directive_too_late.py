@@ -1,0 +1,61 @@
+"""LG001: directives behind the first command."""
+
+from collections.abc import Iterator
+
+from lastgood.audit.batch.misplaced import first_command, late_directives
+from lastgood.audit.batch.script import BatchScript
+from lastgood.audit.rule import Context, Hit, Rule, Severity
+
+_ABOUT_FAILURES = ("requeue", "signal", "open-mode", "time", " -t", "array", "dependency")
+
+
+def check(script: BatchScript, context: Context) -> Iterator[Hit]:
+    known = {script.line(directive.span.line) for directive in script.header.directives}
+    texts = {script.source.line(span.line).strip() for span in known}
+    late = [span for span in late_directives(script) if script.source.line(span.line).strip() not in texts]
+    if not late:
+        return
+    command = first_command(script)
+    others = len(late) - 1
+    more = f" (and {others} further {'lines' if others > 1 else 'line'})" if others else ""
+    matters = any(word in script.source.line(span.line) for span in late for word in _ABOUT_FAILURES)
+    yield Hit(
+        span=late[0],
+        message=f"sbatch does not see this line{more}: it stops looking at the first command, in line {command}; "
+        "the job runs without what is asked for here",
+        remedy=f"move it above line {command}",
+        severity=None if matters else Severity.NOTE,
+    )
+
+
+RULE = Rule(
+    code="LG001",
+    name="directive-too-late",
+    severity=Severity.MAY_BE_LOST,
+    what="A line `#SBATCH` behind the first command of a script.",
+    why="sbatch reads directives up to the first line that is neither blank nor a comment; what comes later is a comment "
+    "to it, and it says nothing. A `--requeue`, `--signal`, `--time` or `--open-mode` there is not in effect, which shows "
+    "only when a node dies or the time is up.",
+    bad="""\
+#!/bin/bash
+#SBATCH --job-name=train
+#SBATCH --requeue
+module load cuda
+#SBATCH --signal=TERM@300
+#SBATCH --open-mode=append
+srun --kill-on-bad-exit=1 python train.py --resume
+""",
+    good="""\
+#!/bin/bash
+#SBATCH --job-name=train
+#SBATCH --requeue
+#SBATCH --signal=TERM@300
+#SBATCH --open-mode=append
+module load cuda
+srun --kill-on-bad-exit=1 python train.py --resume
+""",
+    safe_to_ignore="The line was left there on purpose and is not needed; then write `##SBATCH`.",
+    source="sbatch(1): directives must precede any executable commands",
+    reads=BatchScript,
+    check=check,
+)
