@@ -122,3 +122,7 @@ def test_any_line_of_wrappers_comes_to_something(words: list[str]) -> None:
         found = launch_of(command.words)
         assert sum(len(wrapper.words) for wrapper in found.wrappers) + len(found.words) == len(command.words)
         assert isinstance(found.program + found.python_script, str)
+
+
+def test_a_program_without_arguments_has_no_argument() -> None:
+    assert launch_of([]).argument("--resume") is None

@@ -158,7 +158,7 @@ class Launch(msgspec.Struct, frozen=True):
 
     def argument(self, *names: str) -> Word | None:
         """The word that gives the value of the program's option: behind it, or itself with `=`."""
-        for word, following in zip(self.words[1:], [*self.words[2:], None], strict=True):
+        for word, following in zip(self.words[1:], [*self.words[2:], None], strict=False):
             if word.text in names:
                 return following
             if word.text.partition("=")[0] in names and "=" in word.text:
