@@ -1,0 +1,103 @@
+"""What brings a job back, and whether it then goes on where it was: by the script's own text. Pure."""
+
+import re
+from collections.abc import Sequence
+
+from lastgood.audit.batch.script import BatchScript
+from lastgood.audit.batch.shell import Command
+from lastgood.audit.batch.words import Word
+from lastgood.audit.policy import Policy
+
+_RESUMES = re.compile(
+    r"resum|restart|continu(?!e\s*(;|$))|ckpt|checkp|chkpt|chkpnt|restor|recover|warm[-_]?start|-cpi\b|latest|last\.pt"
+    r"|load[-_](?!module)|[-_]load\b|init[-_]from|from[-_]pretrained[-_]state|start[-_]?(from|epoch|iter|step)|savestate|snapshot"
+    r"|state[-_]?file|finetune[-_]from|CONTCAR|already (done|exist|finished)|skip[-_]?(existing|done|finished)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_RESUME_OPTION = re.compile(
+    r"(--?|\+*)(?!no|not|dont|disable|without)[\w.-]*?(?<![a-z])(auto[-_]?resume|resume|restart|continue|cpi)(?![a-z])",
+    re.IGNORECASE,
+)
+_NO = ("", "none", "null", "false", "0", "no", "never")
+_COUNTS = re.compile(
+    r"RESTART_COUNT|Restarts=|restart_?count|max_?(re)?(tries|try|starts|queues|submits?|attempts)|attempts?\b|\bretr(y|ies)\b"
+    r"|-(lt|gt|le|ge)\b|\(\(",
+    re.IGNORECASE,
+)
+_SELF = re.compile(r"\$\{?(0|BASH_SOURCE)\b")
+_JOB_IDS = ("SLURM_JOB_ID", "SLURM_JOBID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID")
+
+
+def may_resume(script: BatchScript) -> bool:
+    """True if anything in the script hints that the program goes on where it was. Comments do not count."""
+    return _RESUMES.search(_code(script)) is not None
+
+
+def seems_to_resume(script: BatchScript) -> bool:
+    """True if a program is told so: by an option such as `--resume`, `-cpi` or `trainer.resume=auto`."""
+    for _, launch in script.work:
+        for i, word in enumerate(launch.words[1:], 1):
+            name, equals, value = word.text.partition("=")
+            match = _RESUME_OPTION.match(name)
+            if match is None or not (name.startswith("-") or equals):
+                continue
+            if (value if equals else _text(launch.words[i + 1 : i + 2]) or "yes").lower() not in _NO:
+                return True
+    return False
+
+
+def _text(words: Sequence[Word]) -> str:
+    return words[0].text if words else ""
+
+
+def counts_restarts(script: BatchScript) -> bool:
+    """True if anything in the script looks like a limit: a count, or a comparison of numbers."""
+    return _COUNTS.search(_code(script)) is not None
+
+
+def may_be_requeued(script: BatchScript, policy: Policy | None) -> bool | None:
+    """Whether Slurm may start the job again; None if neither the script nor the policy says."""
+    if script.header.get("requeue") is not None:
+        return True
+    if script.header.get("no-requeue") is not None:
+        return False
+    return policy.is_true("JobRequeue") if policy is not None else None
+
+
+def requeues_itself(script: BatchScript, command: Command) -> bool:
+    """True for `scontrol requeue` of the job itself."""
+    words = script.words(command)
+    texts = [word.text for word in words]
+    if not texts or texts[0].rpartition("/")[2] != "scontrol" or "requeue" not in texts[1:3]:
+        return False
+    return any(name in _JOB_IDS for word in words for name in word.variables)
+
+
+def submits_itself(script: BatchScript, command: Command) -> bool:
+    """True for `sbatch $0`, or sbatch with the script's own name."""
+    if command.name != "sbatch":
+        return False
+    own = script.path.rpartition("/")[2]
+    return any(_is_own(script, word, own) for word in command.arguments)
+
+
+def _is_own(script: BatchScript, word: Word, own: str) -> bool:
+    raw = script.source.text(word.begin, word.end)
+    return bool(_SELF.search(raw)) or (bool(own) and script.resolve(word).text.rpartition("/")[2] == own)
+
+
+def comes_back_by_itself(script: BatchScript) -> bool:
+    """True if the script itself brings the job back: it submits or requeues something, or is one of a chain."""
+    return (
+        script.is_chained_array
+        or script.header.value("dependency").startswith("singleton")
+        or any(command.name in ("sbatch", "scontrol", "lastgood") for command in script.commands)
+    )
+
+
+def _code(script: BatchScript) -> str:
+    return "\n".join(line for line in _lines(script) if not line.startswith("#"))
+
+
+def _lines(script: BatchScript) -> list[str]:
+    return [line.strip() for line in script.source.text(0, len(script.source.data)).split("\n")]
