@@ -43,13 +43,13 @@ def partitions(script: BatchScript, policy: Policy) -> list[str]:
 
 def in_words(seconds: float) -> str:
     """
-    >>> [in_words(s) for s in (90, 2700, 7200, 5400, 259200, math.inf)]
-    ['2 min', '45 min', '2 h', '1.5 h', '3 days', 'no limit']
+    >>> [in_words(s) for s in (90, 2700, 7200, 5400, 259200, 356400, math.inf)]
+    ['2 min', '45 min', '2 h', '1.5 h', '3 days', '99 h', 'no limit']
     """
     if seconds == math.inf:
         return "no limit"
     if seconds < 3600:
         return f"{math.ceil(seconds / 60)} min"
-    if seconds < 48 * 3600:
+    if seconds < 48 * 3600 or seconds % 86400:
         return f"{seconds / 3600:.3g} h"
-    return f"{seconds / 86400:.3g} days"
+    return f"{seconds / 86400:.0f} days"

@@ -1,0 +1,61 @@
+"""LG702: the time limit is longer than any of the job's partitions allows."""
+
+from collections.abc import Iterator
+
+from lastgood.audit.batch.limits import in_words, partitions, time_limit_s
+from lastgood.audit.batch.script import BatchScript
+from lastgood.audit.policy import Policy
+from lastgood.audit.rule import Context, Hit, Rule, Severity
+from lastgood.schedulers.slurm_text import parse_slurm_duration
+
+
+def check(script: BatchScript, context: Context) -> Iterator[Hit]:
+    asked, limit, policy = script.header.get("time"), time_limit_s(script), context.policy
+    if asked is None or limit is None or policy is None:
+        return
+    names = partitions(script, policy)
+    allowed = [_most(policy, name) for name in names]
+    known = [seconds for seconds in allowed if seconds is not None]
+    if not known or len(known) != len(names) or limit <= max(known):
+        return
+    where = f"partition {names[0]} allows" if len(names) == 1 else f"partitions {', '.join(names)} allow"
+    yield Hit(
+        span=asked.span,
+        message=f"{where} {in_words(max(known))} at most: Slurm refuses the job, or lets it wait for ever "
+        "(PartitionTimeLimit)",
+        remedy=f"ask for at most {in_words(max(known))}, in segments that resume, or for another partition",
+    )
+
+
+def _most(policy: Policy, name: str) -> float | None:
+    """A partition's MaxTime in seconds; None where it is not known or there is none."""
+    return parse_slurm_duration(policy.partition(name, "MaxTime") or "")
+
+
+RULE = Rule(
+    code="LG702",
+    name="longer-than-the-partition-allows",
+    severity=Severity.WASTEFUL,
+    what="With the cluster's settings: a `--time` above MaxTime of each partition that the job names.",
+    why="By EnforcePartLimits sbatch refuses such a job, or it stays in the queue with the reason PartitionTimeLimit.",
+    bad="""\
+#!/bin/bash
+#SBATCH --partition=short
+#SBATCH --time=24:00:00
+#SBATCH --requeue
+srun python train.py --resume
+""",
+    good="""\
+#!/bin/bash
+#SBATCH --partition=short
+#SBATCH --time=04:00:00
+#SBATCH --array=0-5%1
+#SBATCH --requeue
+srun python train.py --resume
+""",
+    safe_to_ignore="The job's QOS has the flag PartitionTimeLimit, or the limit is given on the command line.",
+    source="slurm.conf(5), MaxTime and EnforcePartLimits; squeue(1), PartitionTimeLimit",
+    reads=BatchScript,
+    check=check,
+    policy="ClusterName=x\nPartitionName=short Nodes=ALL MaxTime=04:00:00 Default=YES\n",
+)
