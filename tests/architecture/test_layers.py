@@ -38,8 +38,9 @@ OPTIONAL = {
 }
 """Packages that only some jobs have or need, and where they may be imported."""
 
-NUMPY_ALLOWED = {"runtime/sampler.py"}
-"""The sampler makes its order with NumPy, which every job that uses it has."""
+NUMPY_ALLOWED = {"runtime/sampler.py", "plan/simulate.py"}
+"""The sampler makes its order with NumPy, which every job that uses it has. The plan's simulation walks thousands of jobs at
+once, which without NumPy takes minutes; it is imported when something is simulated."""
 
 DURABLE_CALLS = {
     ("os", "fsync"),

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from lastgood.audit.formats.answers import AuditAnswer, ExplainAnswer
+from lastgood.plan.document import PlanAnswer
 
 
 def _says(description: str) -> msgspec.Meta:
@@ -263,5 +264,6 @@ ANSWERS: dict[str, type[msgspec.Struct]] = {
     "export": ExportAnswer,
     "audit": AuditAnswer,
     "explain": ExplainAnswer,
+    "plan": PlanAnswer,
 }
 """By command."""

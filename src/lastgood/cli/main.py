@@ -26,6 +26,7 @@ COMMANDS: dict[str, str] = {
     "pin": "protect a checkpoint from being deleted, or release it",
     "export": "write a checkpoint in a format that other tools read",
     "audit": "what a failure would cost: read batch scripts, manifests and the policy",
+    "plan": "how often to save, what a failure costs, and which mechanisms to use",
     "explain": "what a rule of the audit looks for, why, and what to write instead",
 }
 """Each command with its one line. Its module is lastgood.cli.<name>_command, which has

@@ -1,0 +1,46 @@
+"""What it costs to have been wrong about the failures, or about the saves. Pure."""
+
+import msgspec
+
+from lastgood.core.interval_choice import SaveCost
+from lastgood.plan.situation import Situation
+from lastgood.plan.solve import Solved, solve
+from lastgood.plan.ways import Way, way_efficiency
+
+FACTORS = (0.2, 0.5, 1.0, 2.0, 5.0)
+
+
+class Wrong(msgspec.Struct, frozen=True):
+    """Shares of the time that are lost if a figure is that many times as large as planned with."""
+
+    factor: float
+    lost_as_planned: float
+    """The interval stays as it was planned."""
+    lost_at_best: float
+    """The interval is planned anew, with the true figure."""
+
+
+def wrong_rates(s: Situation, solved: Solved) -> list[Wrong]:
+    """Failures that many times as often. By the formulas, also where the plan itself was simulated."""
+    return [_wrong(factor, s.with_rate(factor), solved, solved.way) for factor in FACTORS]
+
+
+def wrong_saves(s: Situation, solved: Solved) -> list[Wrong]:
+    """Saves whose stall and write take that many times as long."""
+    return [_wrong(f, s.with_save(f), solved, _slower(solved.way, f)) for f in FACTORS]
+
+
+def _wrong(factor: float, truth: Situation, solved: Solved, way: Way) -> Wrong:
+    planned = way_efficiency(way, solved.interval_s, truth)
+    # What was tolerated and stated stays out of it: it would refuse some of these.
+    free = msgspec.structs.replace(truth, most_lost_s=None, every_s=None)
+    best = solve(free, way=way).formula_efficiency
+    return Wrong(factor, 1 - planned, 1 - max(best, planned))
+
+
+def _slower(way: Way, factor: float) -> Way:
+    save = SaveCost(way.stall_s * factor, way.write_s * factor)
+    promotion = way.promotion
+    if promotion is not None:
+        promotion = msgspec.structs.replace(promotion, write_s=promotion.write_s * factor)
+    return msgspec.structs.replace(way, stall_s=save.stall_s, write_s=save.write_s, promotion=promotion)
