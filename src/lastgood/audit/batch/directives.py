@@ -89,7 +89,7 @@ NAMES = frozenset({*_TAKES_VALUE, *_FLAGS, *_MAY_HAVE_VALUE})
 _LETTERS = {
     letter: name for table in (_WITH_LETTER, _FLAGS, _MAY_HAVE_VALUE) for name, letter in table.items() if letter
 }
-_ALIASES = {"tasks-per-node": "ntasks-per-node"}
+_ALIASES = {"tasks-per-node": "ntasks-per-node", "cluster": "clusters"}
 _ONE_SETTING = (frozenset({"requeue", "no-requeue"}), frozenset({"exclusive", "oversubscribe", "share"}))
 """Options that set the same thing: the last of them counts."""
 _SEPARATORS = ("hetjob", "packjob")

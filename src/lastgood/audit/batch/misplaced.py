@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.source import Span
 
-_LIKE_ONE = re.compile(r"#[ \t]*(?P<word>[A-Za-z]{5,7})[ \t]+(?=-{1,2}[A-Za-z])")
+_LIKE_ONE = re.compile(r"#(?P<blank>[ \t]*)(?P<word>[A-Za-z]{5,7})[ \t]+(?=-{1,2}[A-Za-z])")
 _MAGIC = "SBATCH"
 
 
@@ -40,24 +40,26 @@ def late_directives(script: BatchScript) -> list[Span]:
 def misspelled_directives(script: BatchScript) -> Iterator[tuple[Span, bool]]:
     """(line, whether only a blank is wrong) of comments in front of the first command that were surely meant for sbatch.
 
-    `##SBATCH` and, beside real directives, `# SBATCH` are how people take a directive out; they are not meant.
+    `##SBATCH` and, beside real directives, `# SBATCH` are how people take a directive out, `# sbatch -N 2 job.sh` is how
+    they say what to type, and other schedulers have marks of their own.
     """
     own = script.source
     for number in range(1, min(first_command(script), own.line_count + 1)):
         match = _LIKE_ONE.match(own.line(number))
         if match is None or own.line(number).startswith("#" + _MAGIC):
             continue
-        word = match["word"].upper()
-        if word == _MAGIC and match["word"].isupper():
-            if not script.header.directives:
+        word = match["word"]
+        if match["blank"]:
+            if word == _MAGIC and not script.header.directives:
                 yield own.span_of_line(number), True
-        elif word == _MAGIC or sorted(word) == sorted(_MAGIC) or _is_one_off(word):
+        elif not word.islower() and _is_like_it(word.upper()):
             yield own.span_of_line(number), False
 
 
-def _is_one_off(word: str) -> bool:
-    """One letter is missing, doubled or another one."""
+def _is_like_it(word: str) -> bool:
+    """The mark in other case, or with two letters exchanged, or one missing, doubled or, behind the first, another one."""
     if len(word) == len(_MAGIC):
-        return sum(a != b for a, b in zip(word, _MAGIC, strict=True)) == 1
+        wrong = [i for i in range(len(word)) if word[i] != _MAGIC[i]]
+        return sorted(word) == sorted(_MAGIC) or (len(wrong) == 1 and wrong[0] > 0)
     shorter, longer = sorted((word, _MAGIC), key=len)
     return len(longer) - len(shorter) == 1 and any(longer[:i] + longer[i + 1 :] == shorter for i in range(len(longer)))

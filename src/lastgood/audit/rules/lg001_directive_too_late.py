@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from lastgood.audit.batch.misplaced import first_command, late_directives
+from lastgood.audit.batch.misplaced import first_command, is_embedded, late_directives
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.rule import Context, Hit, Rule, Severity
 
@@ -16,6 +16,9 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
     if not late:
         return
     command = first_command(script)
+    if script.source.line(command).lstrip().startswith(("{%", "{{", "$") if is_embedded(script) else ("{%", "{{")):
+        # A template: no command will stand there, or the shell that writes it puts in directives.
+        return
     others = len(late) - 1
     more = f" (and {others} further {'lines' if others > 1 else 'line'})" if others else ""
     matters = any(word in script.source.line(span.line) for span in late for word in _ABOUT_FAILURES)

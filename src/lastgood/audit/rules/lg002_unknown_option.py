@@ -1,13 +1,15 @@
 """LG002: an option that sbatch does not know."""
 
 import difflib
+import re
 from collections.abc import Iterator
 
 from lastgood.audit.batch.directives import NAMES, Directive
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.rule import Context, Hit, Rule, Severity
 
-_PLACEHOLDERS = "{}<>$%@[]"
+_PLACEHOLDERS = re.compile(r"[{<]{2}|[{<]%|\[[a-z]+ |<[\w -]+>|\$[({]|@@")
+_RENAMED = {"workdir": "chdir"}
 _OF_SRUN = frozenset(
     """
     disable-status epilog exact interactive kill-on-bad-exit label mpi msg-timeout multi-prog no-allocate overlap
@@ -17,19 +19,27 @@ _OF_SRUN = frozenset(
 
 
 def check(script: BatchScript, context: Context) -> Iterator[Hit]:
+    seen = set()
     for directive in script.header.directives:
-        if directive.is_known or any(c in directive.name + directive.value for c in _PLACEHOLDERS):
+        line = directive.span.line
+        if directive.is_known or line in seen or _PLACEHOLDERS.search(script.source.line(line)):
             continue
-        if directive.name in _OF_SRUN:
-            yield _hit(directive, f"`--{directive.name}` is an option of srun", "give it to srun")
-        elif script.source.data[directive.begin : directive.begin + 1] != b"-":
-            yield _hit(
-                directive,
-                f"`{directive.name}` is no option",
-                "put the value in quotes if it holds blanks, or `#` in front of a remark",
-            )
-        elif near := difflib.get_close_matches(directive.name, NAMES, 1, 0.75):
-            yield _hit(directive, f"sbatch has no option `{directive.name}`", f"did you mean `--{near[0]}`?")
+        seen.add(line)
+        yield from _about(directive, has_dash=script.source.data[directive.begin : directive.begin + 1] == b"-")
+
+
+def _about(directive: Directive, *, has_dash: bool) -> Iterator[Hit]:
+    name = directive.name
+    if not has_dash:
+        remedy = "put the value in quotes if it holds blanks, or `#` in front of a remark"
+        yield _hit(directive, f"`{name}` is no option", remedy)
+    elif name in _OF_SRUN:
+        yield _hit(directive, f"`--{name}` is an option of srun", "give it to srun")
+    elif name in _RENAMED:
+        yield _hit(directive, f"sbatch has no option `{name}` any more", f"write `--{_RENAMED[name]}`")
+    elif not name.startswith("container-") and (near := difflib.get_close_matches(name, NAMES, 1, 0.75)):
+        # Containers have options of a plugin.
+        yield _hit(directive, f"sbatch has no option `{name}`", f"did you mean `--{near[0]}`?")
 
 
 def _hit(directive: Directive, what: str, remedy: str) -> Hit:

@@ -1,0 +1,5 @@
+#!/bin/bash
+​
+#SBATCH --time=03:00:00
+#SBATCH --requeue
+srun python train.py --resume

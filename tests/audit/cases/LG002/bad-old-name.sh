@@ -1,0 +1,4 @@
+#!/bin/bash
+#SBATCH --workdir /work/a
+#SBATCH --requeue
+srun python train.py --resume

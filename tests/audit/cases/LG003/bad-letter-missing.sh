@@ -1,0 +1,4 @@
+#!/bin/bash -l
+#BATCH --open-mode=append
+#SBATCH --requeue
+srun python train.py --resume
