@@ -1,0 +1,79 @@
+"""Which nodes fail more often than luck explains. A node is not blamed for two failures among a thousand nodes."""
+
+from functools import lru_cache
+
+import polars as pl
+
+from lastgood.core.poisson import chance_of_any
+from lastgood.plan.history.answer import NodeFigures
+from lastgood.plan.history.endings import ENDINGS
+from lastgood.schedulers.slurm_text import expand_hosts
+
+BY_LUCK = 0.01
+"""Below this chance a node that failed twice is suspected."""
+MOST_SHOWN = 20
+
+_OF_MACHINE = [ending.code for ending in ENDINGS if ending.is_of_machine]
+_DAY_S = 86400
+
+
+def worst_nodes(table: pl.DataFrame, failures: pl.DataFrame) -> tuple[list[NodeFigures], str]:
+    """(the nodes with failures of the machine, the least likely first; what is not known, in words).
+
+    `table` as `with_exposure` makes it, `failures` as `with_events` does. Jobs that a node ends within one minute are
+    one failure of it.
+    """
+    of_machine = failures.filter(pl.col("ending").is_in(_OF_MACHINE) & ~pl.col("is_repeat"))
+    if not table.height or table["node_list"].null_count() == table.height:
+        return [], ""
+    is_told = of_machine["failed_node"].null_count() < of_machine.height
+    is_sure = pl.col("failed_node").is_not_null() | (pl.col("nodes") == 1)
+    sure = of_machine.filter(is_sure)
+    unsure = of_machine.height - sure.height
+    # Where only failures of single nodes are clear, only the time of such jobs may be set against them.
+    exposed = table if is_told else table.filter(pl.col("nodes") == 1)
+    seconds = _seconds(exposed)
+    events: set[tuple[str, int]] = set()
+    named = sure.select(pl.coalesce("failed_node", "node_list").cast(pl.String).alias("place"), "minute")
+    for place, minute in named.iter_rows():
+        events.update((node, minute) for node in _hosts(place or ""))
+    counts: dict[str, int] = {}
+    for node, _ in events:
+        counts[node] = counts.get(node, 0) + 1
+    total_s, total = sum(seconds.values()), sum(counts.values())
+    figures = []
+    for node, count in counts.items():
+        expected = total * seconds.get(node, 0) / total_s if total_s else 0.0
+        # A node that failed before anything ran on it has no time, and luck explains nothing: see the exposure of one hour.
+        expected = max(expected, total * 3600 / total_s if total_s else 0.0)
+        chance = chance_of_any(count, expected, max(len(seconds), 1))
+        figures.append(
+            NodeFigures(
+                node, count, seconds.get(node, 0) / _DAY_S, expected, chance, is_suspect=count >= 2 and chance < BY_LUCK
+            )
+        )
+    figures.sort(key=lambda node: (node.chance, -node.failures, node.name))
+    note = ""
+    if unsure:
+        note = f"{unsure:,} failures of jobs on several nodes are not counted by node: " + (
+            "nothing tells which node failed" if is_told else "without FailedNode nothing tells which node failed"
+        )
+    return figures, note
+
+
+def _seconds(table: pl.DataFrame) -> dict[str, int]:
+    """How long jobs ran on each node."""
+    found: dict[str, int] = {}
+    each = pl.col("node_s") / pl.col("nodes").clip(1)
+    for place, seconds in table.group_by("node_list").agg(each.sum().alias("s")).iter_rows():
+        for node in _hosts(place or ""):
+            found[node] = found.get(node, 0) + int(seconds)
+    return found
+
+
+@lru_cache(10_000)
+def _hosts(text: str) -> tuple[str, ...]:
+    try:
+        return tuple(expand_hosts(text))
+    except ValueError:
+        return ()
