@@ -157,7 +157,8 @@ def kills_in(script: BatchScript, commands: Iterable[Command]) -> Iterator[Kill]
 
 
 def _arguments(command: Command) -> tuple[str, list[Word]]:
-    signal, targets = "TERM", []
+    signal = "TERM"
+    targets: list[Word] = []
     words = list(command.arguments)
     while words:
         word = words.pop(0)
@@ -211,3 +212,13 @@ def uses_wrapper(launch: Launch, *names: str) -> bool:
 def shown(signal: EarlySignal) -> str:
     """As it is written, for a message."""
     return f"`--signal={signal.text}`"
+
+
+def reached(script: BatchScript, asked: EarlySignal) -> list[tuple[Command, Launch, str]]:
+    """The programs that the early signal comes to, each with the signal's name: what srun runs, or what a trap passes
+    it on to."""
+    if not asked.is_for_shell:
+        return [(command, launch, asked.name) for command, launch in script.work if launch.wrapper("srun") is not None]
+    kills = [kill for trap in own_traps(script, asked.name) for kill in kills_in(script, trap.body)]
+    by_words = {launch.words: command for command, launch in script.launches}
+    return [(by_words[t.words], t, kill.signal) for kill in kills for t in kill.targets if t.words in by_words]
