@@ -1,0 +1,84 @@
+"""Programs that write checkpoints of their own accord: what they are called, and how they are told to go on. Pure."""
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from lastgood.audit.batch.programs import Launch
+from lastgood.audit.batch.script import BatchScript
+from lastgood.audit.batch.shell import Command
+from lastgood.audit.batch.words import Word
+
+_GMX = re.compile(r"(gmx|gromacs)(_\w+)?\Z")
+_MDRUN = re.compile(r"mdrun(_\w+)?\Z")
+_LAMMPS = re.compile(r"(lmp|lammps)(_[\w.-]+)?\Z")
+_RELION = re.compile(r"relion_refine(_mpi)?\Z")
+_FOAM = re.compile(r"[a-z]\w*Foam\Z|foamRun\Z")
+_FOAM_TOOLS = re.compile(
+    r"(setExpr|topo|fluentMeshTo|gambitTo|ansysTo|ideasUnvTo|map|plot|star|vtk|cfx|paraFoam|foamTo|run|render)"
+)
+_IN_WORKING_DIRECTORY = re.compile(r"(vasp|cp2k|namd|siesta|abinit|nwchem|qmcpack)(\d?_\w+|\d|\.\w+)*\Z")
+
+
+class Mdrun(msgspec.Struct, frozen=True):
+    """One run of GROMACS' mdrun."""
+
+    command: Command
+    launch: Launch
+    arguments: tuple[Word, ...]
+    """Behind `mdrun`."""
+
+    def has(self, *options: str) -> bool:
+        return any(word.text in options for word in self.arguments)
+
+    def value(self, option: str) -> Word | None:
+        """What an option is given; None if it is not there, or has no value."""
+        for word, following in zip(self.arguments, self.arguments[1:], strict=False):
+            if word.text == option and not (following.text.startswith("-") and not following.text[1:2].isdigit()):
+                return following
+        return None
+
+    @property
+    def is_plain(self) -> bool:
+        """Every option is known: no variable can hide one."""
+        return all(
+            word.is_literal or not word.text.startswith("$") or before.text.startswith("-")
+            for before, word in zip([self.launch.words[0], *self.arguments], self.arguments, strict=False)
+        )
+
+
+def mdruns(script: BatchScript) -> Iterator[Mdrun]:
+    for command, launch in script.work:
+        texts = [word.text for word in launch.words]
+        if _MDRUN.match(launch.program):
+            yield Mdrun(command, launch, launch.words[1:])
+        elif _GMX.match(launch.program) and "mdrun" in texts:
+            yield Mdrun(command, launch, launch.words[texts.index("mdrun") + 1 :])
+
+
+def lammps(script: BatchScript) -> Iterator[tuple[Command, Launch]]:
+    return ((command, launch) for command, launch in script.work if _LAMMPS.match(launch.program))
+
+
+def relion(script: BatchScript) -> Iterator[tuple[Command, Launch]]:
+    return ((command, launch) for command, launch in script.work if _RELION.match(launch.program))
+
+
+def openfoam(script: BatchScript) -> Iterator[tuple[Command, Launch]]:
+    """Solvers, not the tools around them."""
+    return (
+        (command, launch)
+        for command, launch in script.work
+        if _FOAM.match(launch.program) and not _FOAM_TOOLS.match(launch.program)
+    )
+
+
+def keeps_where_it_runs(launch: Launch) -> bool:
+    """True if a program writes what it goes on from into the directory where it runs."""
+    texts = [word.text for word in launch.words]
+    name = launch.program
+    if _MDRUN.match(name) or (_GMX.match(name) and "mdrun" in texts):
+        return True
+    is_solver = _FOAM.match(name) is not None and _FOAM_TOOLS.match(name) is None
+    return is_solver or bool(_LAMMPS.match(name) or _RELION.match(name) or _IN_WORKING_DIRECTORY.match(name))

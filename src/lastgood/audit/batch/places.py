@@ -1,0 +1,257 @@
+"""Where the work of a script keeps what it saves: the paths that it is given, and where it stands. Pure."""
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from lastgood.audit.batch.changes import is_absolute
+from lastgood.audit.batch.programs import Launch
+from lastgood.audit.batch.script import BatchScript
+from lastgood.audit.batch.shell import Command
+from lastgood.audit.batch.words import Part, Word
+
+_FOR_CHECKPOINTS = re.compile(
+    r"""(.*[-.])?(
+    (ckpt|ckpts|checkpoint|checkpoints|chkpt|chkpts|snapshot|snapshots|restart)
+        [-.]?(s[-.])?(dir|dirpath|directory|path|folder|root|prefix|location|save-path|save-dir|out|output|out-dir|output-dir)
+    |save[-.]?(dir|dirpath|directory|path|folder|root|location|ckpt|ckpts|checkpoint|checkpoints)([-.]?(dir|path|folder))?
+    |save|resume-dir|checkpoint-dir
+    )""",
+    re.VERBOSE,
+)
+_FOR_OUTPUT = re.compile(
+    r"""(.*[-.])?(
+    (out|output|outputs|result|results|run|runs|exp|experiment|work|working|train|training|trainer|log|logs|default-root)
+        [-.]?(dir|directory|folder|root|path)
+    |hydra\.run\.dir|hydra\.sweep\.dir
+    )""",
+    re.VERBOSE,
+)
+_NOT_WRITTEN = re.compile(
+    r"pretrain|init|from|load|teacher|input|data(?!-parallel)|vocab|token|cache|config|source|src|model-(dir|path|folder)|wandb|tensorboard|profil|ref-|reward"
+)
+_CHECKPOINT_VARIABLE = re.compile(
+    r"(.*_)?(CKPT|CKPTS|CHECKPOINT|CHECKPOINTS|CHKPT|SNAPSHOT|SNAPSHOTS|SAVE)_?(S_)?(DIR|PATH|ROOT|FOLDER|DIRECTORY)(_.*)?\Z"
+)
+_RESUMES = re.compile(
+    r"-*((.*[-.])?(auto-?)?(resume|resuming|restore|autoresume)([-.].*)?|continue|continue-(from|training|run).*|restart([-.].*)?|cpi|load-checkpoint.*|load-dir|load)\Z"
+)
+_BY_ITSELF = ("auto", "true", "latest", "last", "1", "yes", "must", "allow", "if_exists", "null", "")
+_NOT_AT_ALL = ("false", "no", "0", "none", "never")
+_HYDRA = re.compile(r"\+{0,2}([A-Za-z_][\w.]*)=(.*)", re.DOTALL)
+_TRAINING = re.compile(
+    r"(pre|fine)?[-_]?(re)?(train|training|tune|tuning|trainer|sft|pretrain|finetune|finetuning|dpo|ppo|grpo|rlhf)s?\Z"
+)
+_EPOCHS = re.compile(
+    r"-*(.*\.)?(n|num|max|total)?-?(train|training)?-?epochs?\Z|-*(.*\.)?((max|total|num)-)?(train|training)-(steps|iters|iterations)\Z"
+)
+_LAUNCHERS = ("torchrun", "accelerate", "deepspeed")
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A path that a program of the work is given to write to."""
+
+    option: str
+    """As it is written, such as "--save"; the variable's name where the path is one of those."""
+    choices: tuple[Word, ...]
+    """All that the path can be."""
+    written: Word
+    """The word in the script, for its place."""
+    command: Command
+    launch: Launch
+    is_for_checkpoints: bool
+    """Surely so, by its name; other directories of a training program hold checkpoints, too, as a rule."""
+
+
+def places_of(script: BatchScript) -> list[Place]:
+    """The directories for checkpoints, or for all results, that the programs of the work are given."""
+    found: dict[tuple[int, str], Place] = {}
+    for command, launch in script.work:
+        for place in _of_command(script, command, launch):
+            found.setdefault((command.begin, place.option), place)
+    places = [*found.values(), *_exported(script)]
+    # A directory for logs holds more than that only where a program is given no other one.
+    others = {place.command.begin for place in places if "log" not in place.option.lower()}
+    return [place for place in places if "log" not in place.option.lower() or place.command.begin not in others]
+
+
+def resumes_by_itself(launch: Launch) -> bool:
+    """True if a program is told to go on where it was, without being told where that is: `--resume`, `--resume auto`."""
+    return any(value is None or value.text.lower() in _BY_ITSELF for value in _resumptions(launch))
+
+
+def resumes_from_elsewhere(launch: Launch) -> bool:
+    """True if a program is told from which path to resume."""
+    return any(
+        value is not None and value.text.lower() not in (*_BY_ITSELF, *_NOT_AT_ALL) for value in _resumptions(launch)
+    )
+
+
+def _resumptions(launch: Launch) -> Iterator[Word | None]:
+    """What options such as `--resume` are given."""
+    words = launch.words[1:]
+    for word, following in zip(words, [*words[1:], None], strict=True):
+        name, value = _option_of(word)
+        if not name or not _RESUMES.match(name):
+            continue
+        if (
+            value is None
+            and following is not None
+            and not following.text.startswith("-")
+            and not _option_of(following)[0]
+        ):
+            value = following
+        if value is None or value.text.lower() not in _NOT_AT_ALL:
+            yield value
+
+
+def is_training(launch: Launch) -> bool:
+    """True if a program is one that trains, by its launcher, its name or the options that it is given."""
+    if any(wrapper.name in _LAUNCHERS for wrapper in launch.wrappers):
+        return True
+    name = launch.python_script.rpartition("/")[2].removesuffix(".py").lower()
+    if any(_TRAINING.match(piece) for piece in re.split(r"[-_.]", name)):
+        return True
+    return any(_EPOCHS.match(option) for option, _ in map(_option_of, launch.words[1:]))
+
+
+def saves(launch: Launch) -> bool:
+    """True if a program is told to save checkpoints, or to resume from them."""
+    words = [word.text.replace("_", "-").replace("=", " ") for word in launch.words[1:]]
+    if "--save-strategy no" in " ".join(words):
+        return False
+    names = [name for name, _ in map(_option_of, launch.words[1:]) if name]
+    return any(
+        _RESUMES.match(n) or _is_for_checkpoints(n) or re.match(r"-*save[-.](interval|freq|steps|every|strategy)", n)
+        for n in names
+    )
+
+
+def _of_command(script: BatchScript, command: Command, launch: Launch) -> Iterator[Place]:
+    words = launch.words[1:]
+    for i, word in enumerate(words):
+        name, value = _option_of(word)
+        if not name or _NOT_WRITTEN.search(name):
+            continue
+        is_for_checkpoints = _is_for_checkpoints(name)
+        if not is_for_checkpoints and not _FOR_OUTPUT.fullmatch(name.lstrip("-")):
+            continue
+        if value is None and i + 1 < len(words) and not words[i + 1].text.startswith("-"):
+            value = words[i + 1]
+        if value is not None and value.parts:
+            written = _written(command, value)
+            choices = _choices(script, value, written)
+            yield Place(word.text.partition("=")[0], choices, written, command, launch, is_for_checkpoints)
+    yield from _in_variables(script, command, launch)
+
+
+def _in_variables(script: BatchScript, command: Command, launch: Launch) -> Iterator[Place]:
+    """Paths that only a variable's name tells of: `python train.py $CKPT_DIR`."""
+    for word in command.words[1:]:
+        for part in word.parts:
+            if part.kind == "variable" and _CHECKPOINT_VARIABLE.match(part.text.upper()):
+                path = Word((Part("variable", part.text, f"${part.text}"),), word.span, word.begin, word.end)
+                if _is_option_to_load(command, word):
+                    continue
+                yield Place(f"${part.text}", tuple(script.choices(path)), word, command, launch, True)
+
+
+def _is_option_to_load(command: Command, word: Word) -> bool:
+    at = command.words.index(word)
+    name, _ = _option_of(word)
+    before, _ = _option_of(command.words[at - 1]) if not name else ("", None)
+    return bool(_NOT_WRITTEN.search(name or before) or _RESUMES.match(name or before))
+
+
+def _exported(script: BatchScript) -> Iterator[Place]:
+    """Directories for checkpoints that programs are told by an exported variable."""
+    work = script.work
+    if not work:
+        return
+    used = {name for command in script.commands for word in command.words for name in word.variables}
+    for assignment in script.shell.assignments:
+        is_exported = script.source.data[: assignment.begin].rstrip().endswith(b"export")
+        if not is_exported or assignment.value is None or assignment.name in used or assignment.around.is_conditional:
+            continue
+        if _CHECKPOINT_VARIABLE.match(assignment.name.upper()) and not _NOT_WRITTEN.search(assignment.name.lower()):
+            later = [found for found in work if found[0].begin > assignment.begin]
+            if later:
+                choices = tuple(script.choices(assignment.value))
+                yield Place(f"${assignment.name}", choices, assignment.value, *later[0], True)
+
+
+def _option_of(word: Word) -> tuple[str, Word | None]:
+    """(name in lower case with dashes, value if it is in the same word); ("", None) for what is no option.
+
+    Hydra's `trainer.default_root_dir=x` is an option, too.
+    """
+    first = word.parts[0] if word.parts else None
+    if first is None or first.kind != "text":
+        return "", None
+    text = first.text
+    if text.startswith("-") and len(text) > 1:
+        name, equals, value = text.partition("=")
+    else:
+        match = _HYDRA.match(text)
+        if match is None:
+            return "", None
+        name, equals, value = match[1], "=", match[2]
+    normal = name.lower().replace("_", "-")
+    if not equals:
+        return normal, None
+    rest = (Part("text", value, value),) if value else ()
+    return normal, word.of((*rest, *word.parts[1:]))
+
+
+def _is_for_checkpoints(name: str) -> bool:
+    return _FOR_CHECKPOINTS.fullmatch(name.lstrip("-")) is not None
+
+
+def _written(command: Command, value: Word) -> Word:
+    """The word of the command that a resolved word comes from."""
+    return next((word for word in command.words if word.begin <= value.begin < word.end), command.words[0])
+
+
+def _choices(script: BatchScript, value: Word, written: Word) -> tuple[Word, ...]:
+    """All that the value of an option can be.
+
+    One that stands in the command itself has the choices of its variables; one that comes out of a variable with a whole list of
+    options is taken as it is.
+    """
+    options = script.choices(written)
+    if len(options) < 2:
+        return (value,)
+    name, _ = _option_of(written)
+    if not name:
+        return tuple(options) if any(option.text == value.text for option in options) else (value,)
+    values = [inner for option in options if (inner := _option_of(option)[1]) is not None]
+    return tuple(values) or (value,)
+
+
+def directory_of(script: BatchScript, command: Command) -> Word | None:
+    """Where a command runs, as far as the script says; None for where the job was submitted, or where it is not known."""
+    found: Word | None = None
+    for other in script.commands:
+        around = other.around
+        if other.begin >= command.begin:
+            break
+        if other.name not in ("cd", "pushd", "popd") or around.in_substitution or around.within == "trap":
+            continue
+        if around.function not in ("", command.around.function) or (
+            around.in_subshell and not command.around.in_subshell
+        ):
+            continue
+        words = script.words(other)
+        targets = [word for word in words[1:] if word.text not in ("--", "-P", "-L")]
+        is_after_success = script.source.data[: other.begin].rstrip().endswith(b"&&")
+        is_unsure = around.is_conditional and not is_after_success
+        if len(targets) != 1 or targets[0].text == "-" or other.name == "popd" or is_unsure:
+            found = None
+        elif is_absolute(targets[0]):
+            found = targets[0]
+        elif found is not None:
+            found = None if targets[0].text.startswith("..") else found.beside(targets[0], "/")
+        else:
+            found = None if targets[0].text.startswith(".") else targets[0]
+    return found
