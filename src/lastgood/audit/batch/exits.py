@@ -34,10 +34,23 @@ class Lost(msgspec.Struct, frozen=True):
 
 def main_work(script: BatchScript) -> tuple[Command, Launch] | None:
     """The one command that the job is most likely there for: the last that is spread over tasks, or the last at all."""
-    work = script.work
+    end = next((c for c in script.commands if c.name == "exit" and _is_top_level(c)), None)
+    work = [found for found in script.work if _is_named(found[1]) and (end is None or found[0].begin < end.begin)]
     spread = [found for found in work if any(wrapper.name in _SPREADS for wrapper in found[1].wrappers)]
     found = spread or work
     return found[-1] if found else None
+
+
+def _is_top_level(command: Command) -> bool:
+    around = command.around
+    return _is_certain(command) and not (
+        around.function or around.within or around.in_subshell or around.in_substitution
+    )
+
+
+def _is_named(launch: Launch) -> bool:
+    """`$(hook)` alone is no program that we can speak of."""
+    return bool(launch.words) and not launch.words[0].substitutions
 
 
 def lost_code(script: BatchScript, command: Command, depth: int = 0) -> Lost | None:

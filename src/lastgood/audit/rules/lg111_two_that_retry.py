@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from lastgood.audit.batch.exits import main_work
 from lastgood.audit.batch.programs import Launch
 from lastgood.audit.batch.restarts import counts_restarts, may_be_requeued, requeues_itself
 from lastgood.audit.batch.script import BatchScript
@@ -19,7 +20,7 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
     # The default of a cluster is no decision of the script's.
     is_requeued = script.header.get("requeue") is not None or any(requeues_itself(script, c) for c in script.commands)
     for command, launch in script.work:
-        loop = _retries(script, command)
+        loop = _retries(script, command) if _is_the_job(script, command, launch) else None
         if loop is not None and not counts_restarts(script):
             again = ", and Slurm's requeue starts the loop again: two that retry" if is_requeued else ""
             yield Hit(
@@ -46,6 +47,15 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
                 severity=Severity.WASTEFUL if also else Severity.NOTE,
             )
             return
+
+
+def _is_the_job(script: BatchScript, command: Command, launch: Launch) -> bool:
+    """No watcher beside it, and no pump of a database."""
+    found = main_work(script)
+    is_one = found is not None and found[0] is command
+    return command.around.is_condition or (
+        is_one and not command.around.is_background and bool(launch.wrappers or launch.python_script)
+    )
 
 
 def _retries(script: BatchScript, command: Command) -> Loop | None:
