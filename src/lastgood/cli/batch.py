@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from lastgood.cli import arguments, handing_on, run_command
+from lastgood.cli import arguments, handing_on, planned, run_command
 from lastgood.core.array import TASK
 from lastgood.core.errors import UsageError
 from lastgood.core.segments import segments_for, usable_s
@@ -46,6 +46,7 @@ class Order(msgspec.Struct, frozen=True):
     run_options: list[str]
     segments: int | None
     work_s: float | None
+    plan: planned.Planned = planned.Planned()
 
     @property
     def is_per_task(self) -> bool:
@@ -71,6 +72,13 @@ class Order(msgspec.Struct, frozen=True):
 
 def configure(parser: argparse.ArgumentParser) -> None:
     run_command.configure(parser)
+    # As it is where nobody has said anything: a plan may say something else then.
+    parser.set_defaults(grace=None)
+    parser.add_argument(
+        "--plan",
+        metavar="FILE",
+        help="what `lastgood plan --json` printed: options that are not given are as planned there",
+    )
     segments = parser.add_mutually_exclusive_group()
     segments.add_argument(
         "--segments",
@@ -89,16 +97,19 @@ def order_of(parsed: argparse.Namespace) -> Order:
     """Raises UsageError for what cannot be meant."""
     if not [word for word in parsed.words if word != "--"]:
         raise UsageError("which command?", safe="nothing was submitted", remedy=parsed.parser.usage)
+    plan = planned.apply(parsed, os.environ)
+    sbatch = [*parsed.handed_on, *plan.sbatch]
     request = run_command.request_of(parsed)
-    options = SbatchOptions(parsed.handed_on, os.environ)
+    options = SbatchOptions(sbatch, os.environ)
     order = Order(
         request=request,
         job=request.job.absolute(),
-        sbatch=parsed.handed_on,
+        sbatch=sbatch,
         options=options,
         run_options=_run_options(parsed),
         segments=parsed.segments,
         work_s=None if parsed.work is None else parse_duration(parsed.work),
+        plan=plan,
     )
     _check(order, is_chained=getattr(parsed, "chained", False), no_restart=parsed.no_restart)
     return order
@@ -145,8 +156,9 @@ def script_of(order: Order, segments: int) -> BatchScript:
         python=sys.executable,
         run_options=order.run_options,
         sbatch_options=order.sbatch,
-        notice_s=math.ceil(order.grace_s),
-        may_requeue=may_requeue,
+        notice_s=order.plan.lead_s or math.ceil(order.grace_s),
+        may_requeue=may_requeue and order.plan.may_requeue,
+        exports=order.plan.exports,
         chain=uuid.uuid4().hex[:16] if segments > 1 else "",
         segments=segments,
     )

@@ -141,9 +141,8 @@ def _gpu_hours(hours: float | None) -> str:
 def _end(plan: "PlanAnswer", s: "Situation") -> list[str]:
     if plan.run_s is None or plan.wall_s is None or s.work_s is None:
         return []
-    runs = ""
-    if plan.segments is not None and s.limit_s is not None:
-        runs = f" in {plan.segments:,} run{'s' if plan.segments > 1 else ''} of {rounded(s.limit_s)}"
+    runs = f" in about {plan.segments:,} run{'s' if plan.segments != 1 else ''}" if plan.segments is not None else ""
+    runs += f" of {rounded(s.limit_s)} at most" if s.limit_s is not None else ""
     queue = f", {rounded(plan.wall_s)} with the queue" if s.queue_s else ""
     return _row("the work", f"{rounded(s.work_s)} of it take {rounded(plan.run_s)}{runs}{queue}")
 

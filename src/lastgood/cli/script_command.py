@@ -24,6 +24,8 @@ def execute(parsed: argparse.Namespace) -> int:
     from lastgood.schedulers.slurm_script import batch_script
 
     order = batch.order_of(parsed)
+    for line in order.plan.said:
+        output.note(line)
     segments = batch.plan(order, order.options.time_limit_s, output.note)
     script = batch.script_of(order, segments)
     output.put(batch_script(script).rstrip("\n"))

@@ -40,6 +40,8 @@ def execute(parsed: argparse.Namespace) -> int:
     from lastgood.store.slurm_index import note_slurm_job
 
     order = batch.order_of(parsed)
+    for line in order.plan.said:
+        output.note(line)
     commands = SlurmCommands(os.environ)
     limit_s = _time_limit(order, commands)
     segments = batch.plan(order, limit_s, output.note)

@@ -62,6 +62,7 @@ def answer(s: Situation, solved: Solved, cluster: Cluster) -> document.PlanAnswe
             may_requeue=cluster.requeues,
             segments=segments.count if is_chained and segments is not None else None,
             limit_s=s.limit_s,
+            nodes=s.nodes,
             interval_s=solved.interval_s,
             is_auto_enough=_is_auto_enough(s, solved),
             excluded=[m.name for m in mechanisms if m.verdict is Verdict.LEAVE],

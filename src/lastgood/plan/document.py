@@ -84,7 +84,8 @@ class PlannedSubmission(_Member):
     mtti_s: Annotated[float, _says('LASTGOOD_MTTI: what every="auto" goes by')]
     may_requeue: Annotated[bool, _says("--requeue or --no-requeue")]
     segments: Annotated[int | None, _says("--segments, where a chain is to be used; null: one job")]
-    limit_s: Annotated[float | None, _says("the time limit that it was planned for")]
+    limit_s: Annotated[float | None, _says("the time limit that it was planned for: --time, where none is given")]
+    nodes: Annotated[int, _says("the nodes that it was planned for")]
     interval_s: Annotated[float, _says("for a program that is told how often to save")]
     is_auto_enough: Annotated[bool, _says('false: every="auto" would not come to this interval by itself')]
     excluded: Annotated[list[str], _says("mechanisms not to be used")]
@@ -108,7 +109,9 @@ class PlanAnswer(_Member):
     doubts: Annotated[list[str], _says("why not to trust it, or what it does not keep")]
     run_s: Annotated[float | None, _says("running time for the work; null without --work")]
     wall_s: Annotated[float | None, _says("the same with the queue")]
-    segments: Annotated[int | None, _says("runs of one time limit that the work takes, failures aside")]
+    segments: Annotated[
+        int | None, _says("runs that the work takes on average: each ends at the time limit or with an interruption")
+    ]
     mechanisms: Annotated[list[PlannedMechanism], _says("which to use, and which not")]
     wrong_rates: Annotated[list[PlannedWrong], _says("if failures are that many times as often")]
     wrong_saves: Annotated[list[PlannedWrong], _says("if stall and write take that many times as long")]

@@ -6,7 +6,7 @@ import msgspec
 
 from lastgood.core.errors import UsageError
 from lastgood.core.schedule import stop_margin_s
-from lastgood.core.segments import segments_for, usable_s
+from lastgood.core.segments import usable_s
 from lastgood.core.units import duration
 from lastgood.plan.situation import Situation
 from lastgood.plan.solve import Solved
@@ -25,6 +25,7 @@ class Window(msgspec.Struct, frozen=True):
 
 class Segments(msgspec.Struct, frozen=True):
     count: int
+    """Runs on average: each ends at the time limit, or with an interruption before it."""
     run_s: float
     """Time in which the job runs, repeated work included."""
     wall_s: float
@@ -46,7 +47,7 @@ def window_of(s: Situation, solved: Solved) -> Window:
 
 
 def segments_of(s: Situation, solved: Solved, window: Window) -> Segments | None:
-    """For the work that is stated; None if none is. Without a time limit it is one segment.
+    """For the work that is stated; None if none is.
 
     Work takes longer than it is: by what saves and failures cost while the job runs.
     """
@@ -58,6 +59,10 @@ def segments_of(s: Situation, solved: Solved, window: Window) -> Segments | None
     run_s = s.work_s / running if running > 0 else math.inf
     if not math.isfinite(run_s):
         raise UsageError("the job never gets on: no interval keeps any work between two interruptions")
-    count = 1 if s.limit_s is None else segments_for(run_s, s.limit_s, window.lead_s)
-    waits = count + run_s / s.mtti_s
-    return Segments(count, run_s, run_s + waits * s.queue_s)
+    mean_s = s.mtti_s
+    if s.limit_s is not None:
+        usable = usable_s(s.limit_s, window.lead_s)
+        # Of a run that ends at the limit, or with an interruption before.
+        mean_s = -s.mtti_s * math.expm1(-usable / s.mtti_s)
+    count = max(math.ceil(run_s / mean_s - 1e-9), 1)
+    return Segments(count, run_s, run_s + count * s.queue_s)

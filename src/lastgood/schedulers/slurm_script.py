@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -37,6 +37,8 @@ class BatchScript(msgspec.Struct, frozen=True, kw_only=True):
     chain: str = ""
     """Ties the segments of one submission together; empty for a job of one segment."""
     segments: int = 1
+    exports: Mapping[str, str] = {}
+    """Variables for the job, beside those that the submission's environment brings."""
 
 
 def batch_script(script: BatchScript) -> str:
@@ -64,6 +66,10 @@ def batch_script(script: BatchScript) -> str:
             f"export {Env.CHAIN}={script.chain}",
             "",
         ]
+    if script.exports:
+        lines.append("# As planned.")
+        lines += [f"export {name}={shlex.quote(value)}" for name, value in script.exports.items()]
+        lines.append("")
     lines.append("# exec: Slurm's signals reach lastgood, and its exit code reaches Slurm.")
     if any("$" in word or "`" in word for word in (*script.run_options, *script.command)):
         lines.append("# shellcheck disable=SC2016  # what is in single quotes is meant for the command")
