@@ -114,9 +114,10 @@ def cli_page() -> str:
         lines += [f"- {described(action)}" for action in actions(parser)]
         if parser.epilog:
             lines += ["", "```text", parser.epilog.strip("\n"), "```"]
-        if name in ANSWERS:
-            lines += ["", f"### lastgood {name} --json", "", "| member | type | meaning |", "|---|---|---|"]
-            lines += [f"| `{place}` | {kind} | {meaning} |" for place, kind, meaning in members(ANSWERS[name])]
+        for call, answer in ANSWERS.items():
+            if call.split(" ")[0] == name:
+                lines += ["", f"### lastgood {call} --json", "", "| member | type | meaning |", "|---|---|---|"]
+                lines += [f"| `{place}` | {kind} | {meaning} |" for place, kind, meaning in members(answer)]
     return "\n".join(lines) + "\n"
 
 

@@ -10,6 +10,7 @@ import msgspec
 
 from lastgood.audit.formats.answers import AuditAnswer, ExplainAnswer
 from lastgood.plan.document import PlanAnswer
+from lastgood.plan.history.answer import AccountingAnswer
 
 
 def _says(description: str) -> msgspec.Meta:
@@ -256,6 +257,7 @@ class HistoryAnswer(_Answer):
 ANSWERS: dict[str, type[msgspec.Struct]] = {
     "status": StatusAnswer,
     "history": HistoryAnswer,
+    "history --sacct": AccountingAnswer,
     "ls": LsAnswer,
     "show": ShowAnswer,
     "verify": VerifyAnswer,

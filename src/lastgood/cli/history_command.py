@@ -1,9 +1,14 @@
-"""`lastgood history`: what became of each attempt, by our journals and by Slurm's accounting."""
+"""`lastgood history`: what became of each attempt, by our journals and by Slurm's accounting.
+
+With --sacct it is about all jobs of a cluster: see accounting_report.
+"""
 
 import argparse
 import os
 import time
 from typing import TYPE_CHECKING
+
+from lastgood.cli import accounting_report
 
 if TYPE_CHECKING:
     from lastgood.cli.answers import HistoryAnswer, HistoryAttempt, HistoryRun
@@ -21,19 +26,33 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "that you are in)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    accounting_report.configure(parser)
     parser.epilog = """\
 examples:
   lastgood history runs/exp1
   lastgood history 4711
+  lastgood history --sacct --since 90d --partition gpu
+  lastgood history --sacct jobs.txt --saved-every 30min
+  sacct -a -X --duplicates -P ... | lastgood history --sacct - --json > failures.json
 
 Works without Slurm too, from the journals alone. LOST counts the steps that had to be done again, GPU-H
 the GPU-hours spent on them; "?" where nobody saw the last step. Where Slurm says something else than our
 journal, a line begins with "!". "to effect": the share of the time in which steps were done that count,
 the effective training time ratio; time in the queue, of starts and of lost steps is the rest.
+
+With --sacct: what failures cost a whole cluster, with the uncertainty of each rate. `lastgood plan --history` reads
+what --json prints. docs/how-to/failure-history.md says what counts as a failure, and what as lost.
 """
 
 
 def execute(parsed: argparse.Namespace) -> int:
+    if parsed.sacct is not None:
+        return accounting_report.execute(parsed)
+    accounting_report.check(parsed)
+    return _one_job(parsed)
+
+
+def _one_job(parsed: argparse.Namespace) -> int:
     from lastgood.cli import output
     from lastgood.cli.jobs import open_named
     from lastgood.core.layout import Env

@@ -31,9 +31,14 @@ _OWN_FAULT = [PROGRAM.code, OUT_OF_MEMORY.code]
 
 
 def figures_of(
-    reading: Reading, source: str, *, window: Window | None = None, saved_every_s: float | None = None
+    reading: Reading,
+    source: str,
+    *,
+    told: str = "",
+    window: Window | None = None,
+    saved_every_s: float | None = None,
 ) -> AccountingAnswer:
-    """Everything that the rows tell. `source` names the file or command in the answer and in its rates."""
+    """Everything that the rows tell. `source` names the file or command in the answer; its rates say `told`."""
     window = window or Window()
     table = with_exposure(reading.table, window, saved_every_s)
     # What neither ran nor failed in the window is not asked for.
@@ -43,7 +48,9 @@ def figures_of(
     node_days = float(table["node_s"].sum()) / _DAY_S
     nodes, unsure = worst_nodes(table, failures)
     begin, end = span_of(table, window)
-    told = f"{source}, {_shown(begin, reading)[:10]} to {_shown(end, reading)[:10]}" if begin is not None else source
+    told = told or source
+    if begin is not None:
+        told += f", {_shown(begin, reading)[:10]} to {_shown(end, reading)[:10]}"
     notes = [*reading.notes, *([unsure] if unsure else [])]
     return AccountingAnswer(
         source=source,

@@ -8,18 +8,25 @@ import gzip
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
-from typing import BinaryIO
+from typing import Any, Protocol
 
 import msgspec
 
 from lastgood.core.errors import DamagedError, UsageError
 
+
+class Readable(Protocol):
+    """A file, a pipe, or the answer of a command."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+
 PIECE_BYTES = 16 << 20
 _LONGEST_LINE_BYTES = 16 << 20
-_PACKED: list[tuple[bytes, Callable[[BinaryIO], BinaryIO]]] = [
-    (b"\x1f\x8b", lambda raw: gzip.GzipFile(fileobj=raw)),  # type: ignore[list-item, return-value]
-    (b"BZh", bz2.BZ2File),  # type: ignore[list-item]
-    (b"\xfd7zXZ\x00", lzma.LZMAFile),  # type: ignore[list-item]
+_PACKED: list[tuple[bytes, Callable[[Any], Readable]]] = [
+    (b"\x1f\x8b", lambda raw: gzip.GzipFile(fileobj=raw)),
+    (b"BZh", bz2.BZ2File),
+    (b"\xfd7zXZ\x00", lzma.LZMAFile),
 ]
 _FOREIGN = {
     b"\x28\xb5\x2f\xfd": ("packed with zstd", "unpack it: zstd -dc FILE | lastgood history --sacct -"),
@@ -39,7 +46,7 @@ class Piece(msgspec.Struct, frozen=True):
     """It is the last, and its last line does not end with a line break."""
 
 
-def pieces_of(raw: BinaryIO, where: str, piece_bytes: int = PIECE_BYTES) -> Iterator[Piece]:
+def pieces_of(raw: Readable, where: str, piece_bytes: int = PIECE_BYTES) -> Iterator[Piece]:
     """The lines of a file, `piece_bytes` at a time. Raises UsageError if it is no text, DamagedError if it cannot be unpacked."""
     stream = _unpacked(raw, where)
     rest, line = b"", 1
@@ -87,7 +94,7 @@ def _decoded(data: bytes) -> str:
 class _Begun:
     """A stream of which the first bytes have been read already; a pipe cannot go back."""
 
-    def __init__(self, begin: bytes, rest: BinaryIO) -> None:
+    def __init__(self, begin: bytes, rest: Readable) -> None:
         self._begin = begin
         self._rest = rest
 
@@ -105,14 +112,14 @@ class _Begun:
         return False
 
 
-def _unpacked(raw: BinaryIO, where: str) -> BinaryIO:
+def _unpacked(raw: Readable, where: str) -> Readable:
     begin = b""
     while len(begin) < _BEGIN_BYTES and (more := raw.read(_BEGIN_BYTES - len(begin))):
         begin += more
     for mark, (what, remedy) in _FOREIGN.items():
         if begin.startswith(mark):
             raise UsageError(f"{where} is {what}", safe="nothing was counted", remedy=remedy)
-    stream: BinaryIO = _Begun(begin, raw)  # type: ignore[assignment]
+    stream: Readable = _Begun(begin, raw)
     for mark, unpacking in _PACKED:
         if begin.startswith(mark):
             return unpacking(stream)

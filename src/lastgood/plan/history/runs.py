@@ -4,7 +4,6 @@ A run takes about 60 bytes, so memory grows with the rows, slowly: four million 
 """
 
 from collections.abc import Collection, Mapping
-from typing import BinaryIO
 
 import msgspec
 import polars as pl
@@ -12,7 +11,7 @@ import polars as pl
 from lastgood.core.errors import DamagedError, UsageError
 from lastgood.plan.history.endings import CANCELLED, CANCELLED_BY_ROOT, DEADLINE, REVOKED, WAITING
 from lastgood.plan.history.heading import ASK, Heading, missing_figures, read_heading
-from lastgood.plan.history.lines import PIECE_BYTES, Piece, pieces_of
+from lastgood.plan.history.lines import PIECE_BYTES, Piece, Readable, pieces_of
 from lastgood.plan.history.misread import Misread, Misreadings
 from lastgood.plan.history.rows import RowReader
 from lastgood.plan.history.values import ValueReader
@@ -35,9 +34,16 @@ class Reading(msgspec.Struct):
     misread: list[Misread]
     notes: list[str]
 
+    @property
+    def attempts_are_missing(self) -> bool:
+        """Jobs would have run again, but there is none of which two runs are told."""
+        table = self.table
+        has_times = table["start"].null_count() < table.height or table["submit"].null_count() < table.height
+        return table.height > 0 and has_times and table["job_number"].n_unique() == table.height
+
 
 def read_runs(
-    raw: BinaryIO,
+    raw: Readable,
     where: str,
     *,
     delimiter: str | None = None,
