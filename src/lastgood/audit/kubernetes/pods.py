@@ -10,8 +10,9 @@ from lastgood.audit.source import Span
 
 DEFAULT_GRACE_S = 30
 DEFAULT_BACKOFF_LIMIT = 6
+SPARE_EVICTIONS = "`podFailurePolicy: {rules: [{action: Ignore, onPodConditions: [{type: DisruptionTarget}]}]}`"
+"""What keeps evictions out of the count of a Job's failures."""
 _FAR_ABOVE = 1000
-_STORES = ("emptyDir", "hostPath", "persistentVolumeClaim", "ephemeral")
 _SPOT = (
     "gke-spot",
     "gke-preemptible",
@@ -65,6 +66,11 @@ class JobPart:
             for rule in self.failure_rules
             for condition in rule.elements("onPodConditions")
         )
+
+    @property
+    def counts_evictions(self) -> bool:
+        """An eviction takes one of a few retries."""
+        return bool(self.backoff_limit) and not self.is_without_end and not self.spares_disruptions
 
     @property
     def pods_at_once(self) -> int | None:

@@ -66,6 +66,11 @@ def places_of(group: PodGroup) -> list[Place]:
     return found
 
 
+def is_left_alone(place: Place) -> bool:
+    """True if the place tells nothing for certain, or does not matter because the files are kept elsewhere."""
+    return place.is_remote or not place.is_known or carries_away(place.container)
+
+
 def carries_away(container: Container) -> bool:
     """True if its script copies files to somewhere else."""
     if container.shell is None:

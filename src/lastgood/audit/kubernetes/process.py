@@ -1,0 +1,70 @@
+"""Who gets SIGTERM when a container is stopped: only process 1, which is the shell unless the program replaces it.
+
+Process 1 ignores a signal that it has no handler for. bash replaces itself with the last command of `-c` (5.1 and newer;
+older ones only if it is the one simple command), dash never does. Seen with bash 5.2 and dash 0.5.12.
+"""
+
+import msgspec
+
+from lastgood.audit.batch.shell import Command
+from lastgood.audit.kubernetes.commands import Container, Run, ShellText
+from lastgood.audit.kubernetes.purpose import main_run
+
+_ENDLESS = ("sleep", "tail")
+
+
+class Ending(msgspec.Struct, frozen=True):
+    """How a container's script ends."""
+
+    run: Run
+    """The program that it is there for."""
+    shell: ShellText
+    how: str
+    """"last" (nothing is behind the program), "behind", "pipe", "background" or "loop"."""
+    behind: Command | None
+    """What follows."""
+
+    @property
+    def program(self) -> str:
+        """The program's name for a message."""
+        return program_of(self.run)
+
+    @property
+    def is_replaced(self) -> bool:
+        """Every bash puts the program in its own place."""
+        return self.how == "last" and self.shell.shell == "bash" and len(self.shell.script.commands) == 1
+
+
+def ending_of(container: Container) -> Ending | None:
+    """None where no shell runs the program, where an init or a trap passes signals on, or where it is not plain to see."""
+    shell, run = container.shell, main_run(container)
+    if shell is None or run is None or run.command is None or shell.has_init:
+        return None
+    command, around = run.command, run.command.around
+    script = shell.script
+    if script.traps or run.launch.wrapper("exec") or around.function or around.in_substitution or around.within:
+        return None
+    behind = [
+        other
+        for other in script.follows(command)
+        # What stands in a branch may be the other branch.
+        if not (around.is_conditional and other.around.is_conditional)
+    ]
+    if around.pipe_length > 1:
+        return Ending(run, shell, "pipe", None)
+    if around.loops:
+        return Ending(run, shell, "loop", None)
+    if around.is_background:
+        return Ending(run, shell, "background", behind[-1] if behind else None)
+    return Ending(run, shell, "behind" if behind else "last", behind[-1] if behind else None)
+
+
+def program_of(run: Run) -> str:
+    name = run.launch.python_script.rpartition("/")[2] or run.launch.program
+    return name if name and name.isprintable() and len(name) < 40 else "the program"
+
+
+def is_endless(command: Command) -> bool:
+    """`sleep infinity`, `tail -f /dev/null`."""
+    words = {word.text for word in command.arguments}
+    return command.name in _ENDLESS and bool(words & {"infinity", "inf", "/dev/null"})
