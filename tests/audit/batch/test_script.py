@@ -83,6 +83,7 @@ def of_program(text: str, program: str) -> list[list[str]]:
         ("f() { local X=1; }; X=2; f; a $X", ["a", "2"]),
         ("X=2; f() { local X=1; }; f; a $X", ["a", "2"]),
         ("X=$(date +%s); a run_$X", ["a", "run_$(date +%s)"]),
+        ('X="b $Y  $Z $(c d) ${Y}"; a $X', ["a", "b", "${Y}", "${Z}", "$(c d)", "${Y}"]),
         ("X=`hostname`; a $X", ["a", "`hostname`"]),
         ("a ~/b {c,d} *.pt", ["a", "~/b", "{c,d}", "*.pt"]),
     ],

@@ -135,6 +135,11 @@ def word_of(node: "Node", source: Source, base: int) -> Word:
 def _parts(node: "Node", source: Source, base: int, depth: int = 0) -> Iterator[Part]:
     raw = source.text(base + node.start_byte, base + node.end_byte)
     kind = node.type
+    own = raw.lstrip() if kind.endswith(("expansion", "substitution")) else raw
+    if len(own) < len(raw):
+        # In a string the parser counts the blanks in front of an expansion as a part of it.
+        blanks, raw = raw[: len(raw) - len(own)], own
+        yield Part("text", blanks, blanks)
     if depth > _DEEPEST:
         yield Part("command", raw, raw)
     elif kind == "raw_string":
