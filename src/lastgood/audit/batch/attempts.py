@@ -29,6 +29,11 @@ def is_requeued(script: BatchScript, context: Context) -> bool | None:
     return context.policy.is_true("JobRequeue") if context.policy is not None else None
 
 
+def runs_again(script: BatchScript, context: Context) -> bool:
+    """True if it is known that the work is started again without anybody's doing: by a requeue, or as a chain."""
+    return bool(is_requeued(script, context)) or is_chain(script)
+
+
 def resubmissions(script: BatchScript) -> list[Command]:
     """The `sbatch` commands with which a script submits itself: segments of one job."""
     return [command for command in script.commands if command.name == "sbatch" and submits_itself(script, command)]
