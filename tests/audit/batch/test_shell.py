@@ -141,7 +141,8 @@ def test_eval_runs_its_words(text: str) -> None:
 def test_loops_name_their_kind_and_condition() -> None:
     around = command("while true; do for i in a b; do x; done; done", "x").around
     assert [(loop.kind, loop.condition) for loop in around.loops] == [("while", "true"), ("for", "a b")]
-    assert command("until x; do y; done", "x").around.is_condition
+    around = command("until x; do y; done", "x").around
+    assert around.is_condition and [loop.kind for loop in around.loops] == ["until"]
 
 
 def test_the_end_of_a_list_is_known() -> None:

@@ -305,7 +305,8 @@ class Reader:
             if child.type == "do_group":
                 self._walk(child, msgspec.structs.replace(around, loops=(*around.loops, loop)))
             elif child in head and kind != "for":
-                self._walk(child, msgspec.structs.replace(around, is_condition=True))
+                # It runs as often as the loop does.
+                self._walk(child, msgspec.structs.replace(around, is_condition=True, loops=(*around.loops, loop)))
             elif child.type == "command_substitution":
                 self._on_other(child, msgspec.structs.replace(around, in_substitution=True))
 

@@ -80,7 +80,7 @@ def _string(script: BatchScript, command: Command, launch: Launch, signal: str) 
     is_last = all(other.begin <= command.end for other in others)
     return Hit(
         span=command.span,
-        message=f"{signal} may come to the shell of `-c` instead of {program}: bash before 5.1, and sh on Debian, stay in between "
+        message=f"{signal} may come to the shell of `-c` instead of {program}: an older bash, and sh on Debian, stay in between "
         "and die of it"
         if is_last
         else f"{signal} comes to the shell of `-c`, which dies of it: {program} is not its last command, so the shell stays in "

@@ -12,6 +12,31 @@ _KILLING = ("TERM", "HUP", "QUIT")
 def check(script: BatchScript, context: Context) -> Iterator[Hit]:
     if script.uses_lastgood:
         return
+    yield from _traps(script)
+    yield from _timeouts(script)
+
+
+def _timeouts(script: BatchScript) -> Iterator[Hit]:
+    for command, launch in script.work:
+        names = [wrapper.name for wrapper in launch.wrappers]
+        if names[:2] == ["timeout", "srun"] and launch.wrappers[0].option("-s", "--signal") in (
+            None,
+            "TERM",
+            "SIGTERM",
+            "15",
+        ):
+            yield Hit(
+                span=command.span,
+                message="when `timeout` sends TERM, srun kills its tasks with KILL at once: they cannot save, and go back to their "
+                "last regular checkpoint",
+                remedy="write `timeout --signal=USR1 ...` if the program saves at USR1, or ask Slurm for it: `#SBATCH "
+                "--signal=USR1@300`",
+                severity=Severity.MAY_BE_LOST,
+            )
+            return
+
+
+def _traps(script: BatchScript) -> Iterator[Hit]:
     for trap in script.traps:
         if all(name in ("EXIT", "ERR", "INT") for name in trap.signals):
             continue
@@ -36,7 +61,7 @@ RULE = Rule(
     code="LG410",
     name="term-kills-tasks",
     severity=Severity.LOST,
-    what="A trap that sends TERM, HUP or QUIT to an srun (`kill $SRUN_PID` sends TERM).",
+    what="A trap, or `timeout`, that sends TERM, HUP or QUIT to an srun (`kill $SRUN_PID` sends TERM).",
     why="srun passes USR1 and USR2 on to its tasks. TERM, HUP and QUIT it takes for an order to end the step: it says `forcing "
     "job termination` and the tasks get KILL, so that what they were to save at TERM is lost.",
     bad="""\
