@@ -163,6 +163,23 @@ class Checkpoints:
             load.is_file and load.source is not None and written & self._keys(load.source) for load in self.loads
         )
 
+    @cached_property
+    def written(self) -> list[ast.expr]:
+        """Files that are saved while it trains, and names that files are given."""
+        renamed = [call.args[1] for call in self.renames if len(call.args) == 2]
+        return [save.target for save in self.in_training if save.target is not None] + renamed
+
+    @cached_property
+    def renames(self) -> list[ast.Call]:
+        names = ("os.replace", "os.rename", "shutil.move")
+        return [call for call in self._tree.calls if self._tree.name_of(call.func) in names]
+
+    def is_own(self, load: Load) -> bool:
+        """It reads what the program itself has saved."""
+        if load.source is None:
+            return False
+        return any(self._keys(target) & self._keys(load.source) for target in self.written)
+
     def _keys(self, node: ast.expr) -> set[str]:
         """A path in the words of the program, at each step of following it."""
         names = {ast.unparse(node)} if not isinstance(node, ast.Name | ast.Call) else set()

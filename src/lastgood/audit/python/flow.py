@@ -71,7 +71,8 @@ class Flow:
         while pending:
             for outer in self._tree.above(pending.pop()):
                 if isinstance(outer, ast.If | ast.IfExp):
-                    found.append(outer.test)
+                    if "__name__" not in ast.unparse(outer.test):
+                        found.append(outer.test)
                 elif isinstance(outer, Function):
                     if outer not in seen:
                         seen.add(outer)

@@ -51,7 +51,7 @@ class Program:
     def tree(self) -> ast.Module:
         return self.syntax.module
 
-    def span(self, node: ast.expr | ast.stmt) -> Span:
+    def span(self, node: ast.expr | ast.stmt | ast.ExceptHandler) -> Span:
         return self.syntax.span(node)
 
     @cached_property
@@ -101,7 +101,9 @@ class Program:
     def uses(self, owner: str) -> bool:
         """True for "lastgood", "lightning", "transformers" or the name of a module, where it is imported."""
         modules = _OWNERS.get(owner, (owner,))
-        return any(module == name or module.startswith(name + ".") for module in self.syntax.modules for name in modules)
+        return any(
+            module == name or module.startswith(name + ".") for module in self.syntax.modules for name in modules
+        )
 
     @cached_property
     def trainers(self) -> list[ast.Call]:

@@ -26,6 +26,7 @@ class Tree:
         """Modules that are imported, "." before those of the own package."""
         self.calls: list[ast.Call] = []
         self.loops: list[Loop] = []
+        self.tries: list[ast.Try] = []
         self.functions: dict[str, list[Function]] = {}
         self.assigned: dict[tuple[ast.AST | None, str], list[ast.expr]] = {}
         """What a name in a function (None: the module) or a dotted name anywhere is set to."""
@@ -63,7 +64,7 @@ class Tree:
                 return f"{self.name_of(value) or '?'}[]"
         return ""
 
-    def span(self, node: ast.expr | ast.stmt) -> Span:
+    def span(self, node: ast.expr | ast.stmt | ast.ExceptHandler) -> Span:
         """Where a node is; of one over several lines, the first."""
         source = self.source
         line = min(node.lineno, source.line_count)
@@ -131,6 +132,8 @@ class Tree:
             case ast.For(target=target) | ast.AsyncFor(target=target):
                 self.loops.append(node)
                 self.counters |= {name.id for name in ast.walk(target) if isinstance(name, ast.Name)}
+            case ast.Try():
+                self.tries.append(node)
             case ast.While():
                 self.loops.append(node)
             case ast.FunctionDef() | ast.AsyncFunctionDef():
