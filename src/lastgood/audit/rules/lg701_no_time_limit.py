@@ -26,13 +26,8 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
                 remedy=_REMEDY,
             )
         return
-    late = next((span for span in header.too_late if _LATE.match(script.source.line(span.line))), None)
-    if late is not None:
-        yield Hit(
-            span=late,
-            message="this time limit stands behind the first command, where sbatch does not see it: the partition's own counts",
-            remedy="move the line up, right behind the first line",
-        )
+    if any(_LATE.match(script.source.line(span.line)) for span in header.too_late):
+        # The rule about late directives says it.
         return
     yield Hit(
         span=header.directives[0].span,
@@ -58,7 +53,7 @@ RULE = Rule(
     code="LG701",
     name="no-time-limit",
     severity=Severity.NOTE,
-    what="A script without `--time`, with a `--time` that sbatch does not see, or one that asks for no limit.",
+    what="A script without `--time`, or one that asks for no limit.",
     why="The partition's DefaultTime or MaxTime counts then. A short one ends the job in the middle; with a long one, a job "
     "that hangs after a fault holds its nodes until then, and the scheduler cannot fit the job into gaps.",
     bad="""\

@@ -1,6 +1,7 @@
 """LG703: a long job in which nothing hints at a checkpoint."""
 
 import math
+import re
 from collections.abc import Iterator
 
 from lastgood.audit.batch.exits import main_work
@@ -11,6 +12,11 @@ from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.rule import Context, Hit, Rule, Severity
 
 LEAST_S = 24 * 3600.0
+_ONE_PASS = re.compile(
+    r"eval|infer|predict|generat|extract|preproc|convert|download|test|analy|plot|bench|tokeniz|inspect|export",
+    re.IGNORECASE,
+)
+"""Work that passes over its input once, and can be cut into parts: a checkpoint is not the answer."""
 _LEADS_A_TEAM = ("srun", "mpirun", "torchrun", "accelerate", "deepspeed")
 
 
@@ -22,11 +28,16 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
         return
     if not _is_one_long_program(script, found[1]):
         return
+    path = found[1].python_script
+    program = context.find_program(script.path, path) if path else None
+    if program is not None and (program.saves or program.loads_anything or not program.is_job):
+        return
+    what = "nothing in this script hints at a checkpoint" if program is None else f"{path} saves nothing while it works"
     yield Hit(
         span=asked.span,
-        message=f"nothing in this script hints at a checkpoint: a failure near the end may lose up to {in_words(limit)} of "
-        "work",
+        message=f"{what}: a failure near the end may lose up to {in_words(limit)} of work",
         remedy="save regularly and resume: `lastgood run --job DIR -- ...`, or the program's own options for it",
+        severity=None if program is None else Severity.MAY_BE_LOST,
     )
 
 
@@ -37,6 +48,8 @@ def _is_one_long_program(script: BatchScript, launch: Launch) -> bool:
     nodes = header.value("nodes").partition("-")[0]
     is_team = any(wrapper.name in _LEADS_A_TEAM for wrapper in launch.wrappers)
     has_gpu = "gpu" in asks or any(c.isdigit() for c in asks)
+    if any(_ONE_PASS.search(word.text) for word in launch.words[:3]):
+        return False
     is_one = len(script.work) == 1 and not script.work[0][0].around.loops
     return is_one and ((nodes.isdigit() and int(nodes) > 1) or (has_gpu and (is_team or launch.program == "python")))
 
