@@ -20,13 +20,15 @@ class Candidate(msgspec.Struct, frozen=True):
     path: str
     is_named: bool
     """The user named this very file; not found in a directory."""
+    directory: str = ""
+    """Where it was found."""
 
 
 class Found(msgspec.Struct):
     candidates: list[Candidate]
     problems: list[Problem]
-    is_in_directory: bool = False
-    """At least one path was a directory."""
+    directories: list[str] = []
+    """Those in which something should be found; not where all of it was found before."""
 
 
 def discover(paths: Sequence[str], excluded: Sequence[str] = ()) -> Found:
@@ -42,10 +44,11 @@ def discover(paths: Sequence[str], excluded: Sequence[str] = ()) -> Found:
             if _is_new(path, seen):
                 found.candidates.append(Candidate(path, is_named=True))
             continue
-        found.is_in_directory = True
-        for file in _walk(path, excluded, found.problems):
-            if _is_new(file, seen):
-                found.candidates.append(Candidate(file, is_named=False))
+        files = list(_walk(path, excluded, found.problems))
+        new = [file for file in files if _is_new(file, seen)]
+        found.candidates += [Candidate(file, is_named=False, directory=path) for file in new]
+        if new or not files:
+            found.directories.append(path)
     return found
 
 

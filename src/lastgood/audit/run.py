@@ -46,7 +46,6 @@ class Report(msgspec.Struct):
     problems: list[Problem]
     """Of what is no file."""
     context: Context
-    is_in_directory: bool = False
     sources: dict[str, Source] = {}
     """Those that cannot be read again."""
     fixed: list[Finding] = []
@@ -66,12 +65,16 @@ def audit_all(request: Request) -> Report:
         else:
             others.append((candidate, source if candidate.path == STANDARD_INPUT else None))
     context = Context(policy=Policy(policies) if policies else None, write_s=request.write_s)
-    report = Report([], found.problems, context, found.is_in_directory)
+    report = Report([], found.problems, context)
     report.sources = {source.path: source for _, source in others if isinstance(source, Source)}
     if context.policy is not None:
         read = msgspec.structs.replace(models_of(policies[0]), kind=Kind.POLICY, models=[context.policy], problems=[])
         report.audited.append(audit_models(policies[0], read, request.rules, context))
+    begin = len(report.audited)
     report.audited += _each(others, _Auditor(request.rules, context, request.stdin_name))
+    pairs = zip(others, report.audited[begin:], strict=True)
+    used = {candidate.directory for (candidate, _), audited in pairs if audited.kinds or audited.problems}
+    report.problems += [_empty(directory) for directory in found.directories if directory not in used]
     report.audited += _programs(report.audited, request.rules, context)
     return report
 
@@ -147,6 +150,14 @@ class _Auditor:
                     self._programs.find(source.path, launch.python_script)
         audited.programs = tuple(self._programs.found)
         return audited
+
+
+def _empty(directory: str) -> Problem:
+    message = (
+        "nothing to audit in it: no file with `#SBATCH` lines, no Kubernetes manifest; Python is audited where a script "
+        "starts it, or where it is named"
+    )
+    return Problem(path=directory, message=message, is_missing=True)
 
 
 def _nothing_to_audit(kind: Kind, source: Source, candidate: Candidate) -> Iterator[Problem]:

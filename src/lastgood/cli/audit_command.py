@@ -201,6 +201,4 @@ def _exit_code(report: "Report", threshold: "int | Severity") -> int:
     if serious:
         is_missing = all(problem.is_missing for problem in serious)
         return NoSuchJobError.exit_code if is_missing else DamagedError.exit_code
-    if report.is_in_directory and not any(one.kinds for one in report.audited):
-        return NoSuchJobError.exit_code
     return 0

@@ -99,12 +99,14 @@ def _cells(text: str) -> tuple[list[str], list[int]]:
         places.append(len(cells))
         if c == "\t":
             cells += [" "] * (_TAB - len(cells) % _TAB)
+        elif not c.isprintable():
+            cells += _shown(c)
         elif unicodedata.category(c) in ("Mn", "Me") and cells:
             cells[-1] += c
         elif unicodedata.east_asian_width(c) in "WF":
             cells += [c, ""]
         else:
-            cells += _shown(c)
+            cells.append(c)
     places.append(len(cells))
     return cells, places
 

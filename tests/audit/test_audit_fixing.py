@@ -1,0 +1,118 @@
+"""Edits of findings, applied to files."""
+
+import os
+import stat
+import subprocess
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lastgood.audit.finding import Finding
+from lastgood.audit.fixing import difference, mend, write
+from lastgood.audit.rule import Severity
+from lastgood.audit.rules import rule_of
+from lastgood.audit.source import Edit, Source, Span
+from lastgood.core.errors import LastgoodError
+
+
+def finding(*edits: Edit, path: str = "job.sh") -> Finding:
+    return Finding(
+        rule=rule_of("LG101"),
+        path=path,
+        span=Span(1, 1, 1, 1),
+        severity=Severity.NOTE,
+        message="found",
+        remedy="mend",
+        edits=edits,
+    )
+
+
+def mended(data: bytes, *findings: Finding) -> tuple[bytes, int]:
+    source, done = mend(Source("job.sh", data), findings)
+    return source.data, len(done)
+
+
+def test_additions_at_one_place_keep_their_order() -> None:
+    first, second = finding(Edit(2, 2, "one\n")), finding(Edit(2, 2, "two\n"))
+    assert mended(b"a\nb\n", first, second) == (b"a\none\ntwo\nb\n", 2)
+
+
+def test_two_findings_with_the_same_edit_are_both_mended_by_it() -> None:
+    assert mended(b"a\nb\n", finding(Edit(2, 2, "x\n")), finding(Edit(2, 2, "x\n"))) == (b"a\nx\nb\n", 2)
+
+
+def test_of_edits_that_touch_each_other_the_first_is_made_and_the_other_not_by_half() -> None:
+    second = finding(Edit(3, 6, "Z"), Edit(8, 8, "!"))
+    assert mended(b"0123456789", finding(Edit(2, 5, "x")), second) == (b"01x56789", 1)
+
+
+def test_an_edit_goes_into_its_own_file_only() -> None:
+    assert mended(b"a\n", finding(Edit(0, 0, "x\n"), path="other.sh")) == (b"a\n", 0)
+
+
+def test_line_ends_of_the_file_are_kept() -> None:
+    assert mended(b"a\r\nb\r\n", finding(Edit(3, 3, "x\n")))[0] == b"a\r\nx\r\nb\r\n"
+
+
+def test_a_line_behind_the_last_one_gets_a_line_of_its_own() -> None:
+    assert mended(b"#!/bin/bash\n#SBATCH -n 1", finding(Edit(24, 24, "#SBATCH --requeue\n")))[0] == (
+        b"#!/bin/bash\n#SBATCH -n 1\n#SBATCH --requeue"
+    )
+
+
+@given(st.binary(max_size=40), st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40), st.text("xy\n", max_size=3))))
+def test_what_no_edit_names_stays(data: bytes, places: list[tuple[int, int, str]]) -> None:
+    size = len(data)
+    edits = [Edit(min(a, b, size), min(max(a, b), size), text) for a, b, text in places]
+    after, done = mend(Source("job.sh", data), [finding(edit) for edit in edits])
+    taken = {edit for each in done for edit in each.edits}
+    removed = sum(edit.end - edit.begin for edit in taken)
+    assert len(after.data) >= size - removed
+    if not done:
+        assert after.data == data
+
+
+@given(st.text("ab\n", max_size=30), st.text("ab\n", max_size=30))
+def test_the_difference_is_what_patch_takes(before: str, after: str) -> None:
+    lines = list(difference(Source("x", before.encode()), Source("x", after.encode())))
+    assert bool(lines) == (before != after)
+    removed = [line[1:] for line in lines[2:] if line.startswith("-")]
+    assert all(line in before.split("\n") for line in removed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("before", "after"), [(b"a\nb", b"a\nx\nb"), (b"a\nb\n", b"a\nb\nc"), (b"a\n\xff\n", b"\xff\n")]
+)
+def test_patch_makes_of_it_what_fix_would(tmp_path: Path, before: bytes, after: bytes) -> None:
+    (tmp_path / "x").write_bytes(before)
+    text = "\n".join(difference(Source("x", before), Source("x", after))) + "\n"
+    done = subprocess.run(["patch", "-p0"], input=text.encode("utf-8", "surrogateescape"), cwd=tmp_path, check=False)
+    assert done.returncode == 0
+    assert (tmp_path / "x").read_bytes() == after
+
+
+def test_a_file_keeps_its_permissions_and_a_link_stays_one(tmp_path: Path) -> None:
+    real, link = tmp_path / "real.sh", tmp_path / "job.sh"
+    real.write_bytes(b"a\n")
+    real.chmod(0o750)
+    link.symlink_to(real)
+    write(Source(str(link), b"b\n"), Source(str(link), b"a\n"))
+    assert link.is_symlink() and real.read_bytes() == b"b\n"
+    assert stat.S_IMODE(real.stat().st_mode) == 0o750
+    assert sorted(os.listdir(tmp_path)) == ["job.sh", "real.sh"]
+
+
+def test_a_file_that_was_changed_meanwhile_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "job.sh"
+    path.write_bytes(b"new\n")
+    with pytest.raises(LastgoodError, match="was changed while it was audited"):
+        write(Source(str(path), b"b\n"), Source(str(path), b"a\n"))
+    assert path.read_bytes() == b"new\n"
+
+
+def test_a_finding_without_edits_is_not_mended() -> None:
+    assert mended(b"a\n", msgspec.structs.replace(finding(), message="other")) == (b"a\n", 0)
