@@ -12,6 +12,7 @@ from lastgood.audit.batch.words import Word
 
 _GMX = re.compile(r"(gmx|gromacs)(_\w+)?\Z")
 _MDRUN = re.compile(r"mdrun(_\w+)?\Z")
+_MINIMISATION = re.compile(r"(^|[/_.0-9-])(em|min|mini|minim\w*|emin|steep\w*|bench\w*|test)([/_.0-9-]|\Z)")
 _LAMMPS = re.compile(r"(lmp|lammps)(_[\w.-]+)?\Z")
 _RELION = re.compile(r"relion_refine(_mpi)?\Z")
 _FOAM = re.compile(r"[a-z]\w*Foam\Z|foamRun\Z")
@@ -40,12 +41,43 @@ class Mdrun(msgspec.Struct, frozen=True):
         return None
 
     @property
+    def stem(self) -> str:
+        """What its checkpoint is called, without `.cpt`."""
+        named = self.value("-cpo") or self.value("-deffnm")
+        return _stem(named.text) if named is not None else "state"
+
+    @property
+    def read_stem(self) -> str | None:
+        """What the checkpoint is called that it reads; None if it reads none."""
+        if not self.has("-cpi"):
+            return None
+        named = self.value("-cpi")
+        default = self.value("-deffnm")
+        return _stem(named.text) if named is not None else _stem(default.text) if default is not None else "state"
+
+    @property
+    def is_production(self) -> bool:
+        """Neither a minimisation, nor a benchmark, nor a reading of what is there."""
+        if self.has("-rerun", "-resethway", "-noresethway", "-resetstep", "-noconfout", "-h", "-version"):
+            return False
+        names = [self.value(option) for option in ("-deffnm", "-s")]
+        return not any(name is not None and _MINIMISATION.search(name.text.lower()) for name in names)
+
+    @property
     def is_plain(self) -> bool:
         """Every option is known: no variable can hide one."""
         return all(
             word.is_literal or not word.text.startswith("$") or before.text.startswith("-")
             for before, word in zip([self.launch.words[0], *self.arguments], self.arguments, strict=False)
         )
+
+
+def _stem(name: str) -> str:
+    """
+    >>> [_stem(t) for t in ("./md.cpt", "md", "a/md_prev.cpt")]
+    ['md', 'md', 'a/md_prev']
+    """
+    return name.removesuffix(".cpt").removeprefix("./")
 
 
 def mdruns(script: BatchScript) -> Iterator[Mdrun]:

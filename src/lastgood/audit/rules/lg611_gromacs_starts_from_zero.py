@@ -1,0 +1,55 @@
+"""LG611: GROMACS writes a checkpoint every 15 minutes, and the script never reads it."""
+
+from collections.abc import Iterator
+
+from lastgood.audit.batch.applications import mdruns
+from lastgood.audit.batch.attempts import runs_again
+from lastgood.audit.batch.limits import is_short
+from lastgood.audit.batch.script import BatchScript
+from lastgood.audit.rule import Context, Hit, Rule, Severity
+
+
+def check(script: BatchScript, context: Context) -> Iterator[Hit]:
+    if not script.header.directives or is_short(script) or script.uses_lastgood or b"-cpi" in script.source.data:
+        return
+    runs = [run for run in mdruns(script) if run.is_production and run.is_plain]
+    if not runs:
+        return
+    run = runs[-1]
+    is_again = runs_again(script, context)
+    yield Hit(
+        span=run.launch.words[0].span if run.launch.words[0].span.line else run.command.span,
+        message="`mdrun` without `-cpi`: "
+        + ("each start of this job begins" if is_again else "a job that is requeued or submitted again begins")
+        + f" at step 0, though `{run.stem}.cpt` is there",
+        remedy=f"add `-cpi {run.stem}.cpt`: at the first start, where there is none, GROMACS begins at step 0 with the same command",
+        severity=Severity.LOST if is_again else None,
+    )
+
+
+RULE = Rule(
+    code="LG611",
+    name="gromacs-starts-from-zero",
+    severity=Severity.MAY_BE_LOST,
+    what="`gmx mdrun` without `-cpi`, in a job that is not over in minutes. Minimisations and benchmarks are left out.",
+    why="GROMACS saves its state every 15 minutes, and when it is told to stop. Without `-cpi` the next start does not look at it: it renames "
+    "the old files to `#md.cpt.1#` and the like, and computes everything again.",
+    bad="""\
+#!/bin/bash
+#SBATCH --time=24:00:00
+#SBATCH --requeue
+#SBATCH --open-mode=append
+srun gmx_mpi mdrun -deffnm md -maxh 23.5
+""",
+    good="""\
+#!/bin/bash
+#SBATCH --time=24:00:00
+#SBATCH --requeue
+#SBATCH --open-mode=append
+srun gmx_mpi mdrun -deffnm md -cpi md.cpt -maxh 23.5
+""",
+    safe_to_ignore="The simulation fits into one job many times over, and starting again costs less than thinking about it.",
+    source="gmx mdrun's manual, -cpi; tried with GROMACS 2022.5",
+    reads=BatchScript,
+    check=check,
+)
