@@ -42,13 +42,14 @@ RULE = Rule(
     bad="""\
 #!/bin/bash
 #SBATCH --time=12:00:00
-srun python train.py --resume
+srun --kill-on-bad-exit=1 python train.py --resume
 """,
     good="""\
 #!/bin/bash
 #SBATCH --time=12:00:00
 #SBATCH --requeue
-srun python train.py --resume
+#SBATCH --open-mode=append
+srun --kill-on-bad-exit=1 python train.py --resume
 """,
     safe_to_ignore="The job is over in minutes, or it must not run twice; then say so with `--no-requeue`.",
     source="sbatch(1), --requeue; slurm.conf(5), JobRequeue",

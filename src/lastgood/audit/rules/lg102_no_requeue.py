@@ -39,14 +39,14 @@ RULE = Rule(
 #!/bin/bash
 #SBATCH --time=24:00:00
 #SBATCH --no-requeue
-srun python train.py --resume
+srun --kill-on-bad-exit=1 python train.py --resume
 """,
     good="""\
 #!/bin/bash
 #SBATCH --time=24:00:00
 #SBATCH --no-requeue
 #SBATCH --array=0-9%1
-srun python train.py --resume
+srun --kill-on-bad-exit=1 python train.py --resume
 """,
     safe_to_ignore="Something outside of the script submits it again, or it must not run twice.",
     source="sbatch(1), --no-requeue",

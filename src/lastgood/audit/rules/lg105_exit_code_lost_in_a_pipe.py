@@ -38,15 +38,17 @@ RULE = Rule(
 #!/bin/bash
 #SBATCH --time=12:00:00
 #SBATCH --requeue
+#SBATCH --open-mode=append
 set -e
-srun python train.py --resume 2>&1 | tee train.log
+srun --kill-on-bad-exit=1 python train.py --resume 2>&1 | tee -a train.log
 """,
     good="""\
 #!/bin/bash
 #SBATCH --time=12:00:00
 #SBATCH --requeue
+#SBATCH --open-mode=append
 set -eo pipefail
-srun python train.py --resume 2>&1 | tee -a train.log
+srun --kill-on-bad-exit=1 python train.py --resume 2>&1 | tee -a train.log
 """,
     safe_to_ignore="What reads the pipe finds a failure by itself and ends with a code of its own.",
     source="bash(1), Pipelines; seen with bash 5.2: `set -e; false | tee x; echo on` goes on and ends with 0",

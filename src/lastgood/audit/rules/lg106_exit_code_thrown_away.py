@@ -43,14 +43,16 @@ RULE = Rule(
 #!/bin/bash
 #SBATCH --time=12:00:00
 #SBATCH --requeue
-srun python train.py --resume
+#SBATCH --open-mode=append
+srun --kill-on-bad-exit=1 python train.py --resume
 exit 0
 """,
     good="""\
 #!/bin/bash
 #SBATCH --time=12:00:00
 #SBATCH --requeue
-srun python train.py --resume
+#SBATCH --open-mode=append
+srun --kill-on-bad-exit=1 python train.py --resume
 exit $?
 """,
     safe_to_ignore="The program reports failures where somebody looks, and nothing depends on the job's state.",

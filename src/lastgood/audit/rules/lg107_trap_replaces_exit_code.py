@@ -80,15 +80,17 @@ RULE = Rule(
 #!/bin/bash
 #SBATCH --time=12:00:00
 #SBATCH --requeue
+#SBATCH --open-mode=append
 trap 'rm -rf "$TMPDIR/work"; exit 0' EXIT
-srun python train.py --resume
+srun --kill-on-bad-exit=1 python train.py --resume
 """,
     good="""\
 #!/bin/bash
 #SBATCH --time=12:00:00
 #SBATCH --requeue
+#SBATCH --open-mode=append
 trap 'rm -rf "$TMPDIR/work"' EXIT
-srun python train.py --resume
+srun --kill-on-bad-exit=1 python train.py --resume
 """,
     safe_to_ignore="Nobody reads the code, or another job continues the work after this one whatever its state.",
     source="bash(1), trap; seen with bash 5.2: `trap 'exit 0' EXIT; false` ends with 0, `trap 'rm x' EXIT; false` and "

@@ -70,20 +70,23 @@ RULE = Rule(
 #!/bin/bash
 #SBATCH --time=12:00:00
 #SBATCH --requeue
-#SBATCH --signal=B:USR1@120
-trap 'scontrol requeue $SLURM_JOB_ID' USR1
-srun python train.py --resume &
+#SBATCH --open-mode=append
+#SBATCH --signal=B:USR1@300
+srun --kill-on-bad-exit=1 python train.py --resume &
+pid=$!
+trap 'kill -USR1 "$pid"; wait "$pid"; scontrol requeue "$SLURM_JOB_ID"' USR1
 wait
 """,
     good="""\
 #!/bin/bash
 #SBATCH --time=12:00:00
 #SBATCH --requeue
-#SBATCH --signal=B:USR1@120
-trap 'scontrol requeue $SLURM_JOB_ID' USR1
-srun python train.py --resume &
+#SBATCH --open-mode=append
+#SBATCH --signal=B:USR1@300
+srun --kill-on-bad-exit=1 python train.py --resume &
 pid=$!
-wait $pid
+trap 'kill -USR1 "$pid"; wait "$pid"; scontrol requeue "$SLURM_JOB_ID"' USR1
+wait "$pid"
 """,
     safe_to_ignore="Each program leaves a mark of success that is looked at, or nobody reads the job's state.",
     source="bash(1), wait; seen with bash 5.2: `false & wait` ends with 0, also under `set -e`; `(exit 3) & sleep 1; wait %1` "

@@ -69,13 +69,15 @@ RULE = Rule(
 #!/bin/bash
 #SBATCH --time=12:00:00
 #SBATCH --requeue
-srun python train.py --resume || scontrol requeue $SLURM_JOB_ID
+#SBATCH --open-mode=append
+srun --kill-on-bad-exit=1 python train.py --resume || scontrol requeue $SLURM_JOB_ID
 """,
     good="""\
 #!/bin/bash
 #SBATCH --time=12:00:00
 #SBATCH --requeue
-srun python train.py --resume && exit 0
+#SBATCH --open-mode=append
+srun --kill-on-bad-exit=1 python train.py --resume && exit 0
 if [ "${SLURM_RESTART_COUNT:-0}" -lt 20 ]; then
     scontrol requeue $SLURM_JOB_ID
 fi

@@ -117,7 +117,8 @@ RULE = Rule(
 #!/bin/bash
 #SBATCH --time=12:00:00
 #SBATCH --requeue
-until srun python train.py --resume; do
+#SBATCH --open-mode=append
+until srun --kill-on-bad-exit=1 python train.py --resume; do
     sleep 10
 done
 """,
@@ -125,7 +126,8 @@ done
 #!/bin/bash
 #SBATCH --time=12:00:00
 #SBATCH --requeue
-srun python train.py --resume
+#SBATCH --open-mode=append
+srun --kill-on-bad-exit=1 python train.py --resume
 """,
     safe_to_ignore="The loop ends by itself for errors that do not pass.",
     source="torchrun --max-restarts; sbatch(1), --requeue",

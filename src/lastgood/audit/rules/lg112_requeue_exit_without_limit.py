@@ -70,17 +70,19 @@ RULE = Rule(
 #!/bin/bash
 #SBATCH --time=12:00:00
 #SBATCH --requeue
-srun python train.py --resume || exit 75
+#SBATCH --open-mode=append
+srun --kill-on-bad-exit=1 python train.py --resume || exit 75
 """,
     good="""\
 #!/bin/bash
 #SBATCH --time=12:00:00
 #SBATCH --requeue
+#SBATCH --open-mode=append
 if [ "${SLURM_RESTART_COUNT:-0}" -ge 20 ]; then
     echo "too many restarts"
     exit 3
 fi
-srun python train.py --resume || exit 75
+srun --kill-on-bad-exit=1 python train.py --resume || exit 75
 """,
     safe_to_ignore="The program ends with that code only after progress.",
     source="slurm.conf(5), RequeueExit and MaxBatchRequeue; seen with Slurm 22.05: 25 attempts in 260 s",

@@ -39,21 +39,22 @@ RULE = Rule(
 #!/bin/bash
 #SBATCH --time=12:00:00
 #SBATCH --no-requeue
-#SBATCH --signal=B:USR1@120
-trap 'scontrol requeue $SLURM_JOB_ID' USR1
-srun python train.py --resume &
+#SBATCH --signal=B:USR1@300
+srun --kill-on-bad-exit=1 python train.py --resume &
 pid=$!
-wait $pid
+trap 'kill -USR1 "$pid"; wait "$pid"; scontrol requeue "$SLURM_JOB_ID"' USR1
+wait "$pid"
 """,
     good="""\
 #!/bin/bash
 #SBATCH --time=12:00:00
 #SBATCH --requeue
-#SBATCH --signal=B:USR1@120
-trap 'scontrol requeue $SLURM_JOB_ID' USR1
-srun python train.py --resume &
+#SBATCH --open-mode=append
+#SBATCH --signal=B:USR1@300
+srun --kill-on-bad-exit=1 python train.py --resume &
 pid=$!
-wait $pid
+trap 'kill -USR1 "$pid"; wait "$pid"; scontrol requeue "$SLURM_JOB_ID"' USR1
+wait "$pid"
 """,
     safe_to_ignore="The job is submitted with `sbatch --requeue`, which wins over the script.",
     source="sbatch(1), --no-requeue; scontrol(1), requeue; slurm.conf(5), JobRequeue",

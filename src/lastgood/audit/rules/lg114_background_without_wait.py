@@ -47,14 +47,16 @@ RULE = Rule(
 #!/bin/bash
 #SBATCH --time=12:00:00
 #SBATCH --requeue
-srun python train.py --resume &
+#SBATCH --open-mode=append
+srun --kill-on-bad-exit=1 python train.py --resume &
 echo "started"
 """,
     good="""\
 #!/bin/bash
 #SBATCH --time=12:00:00
 #SBATCH --requeue
-srun python train.py --resume &
+#SBATCH --open-mode=append
+srun --kill-on-bad-exit=1 python train.py --resume &
 echo "started"
 wait $!
 """,

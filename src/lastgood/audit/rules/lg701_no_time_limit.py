@@ -59,13 +59,15 @@ RULE = Rule(
     bad="""\
 #!/bin/bash
 #SBATCH --requeue
-srun python train.py --resume
+#SBATCH --open-mode=append
+srun --kill-on-bad-exit=1 python train.py --resume
 """,
     good="""\
 #!/bin/bash
 #SBATCH --time=12:00:00
 #SBATCH --requeue
-srun python train.py --resume
+#SBATCH --open-mode=append
+srun --kill-on-bad-exit=1 python train.py --resume
 """,
     safe_to_ignore="The limit is given on the command line, or the partition's default is what you want.",
     source="sbatch(1), --time; slurm.conf(5), DefaultTime and MaxTime",

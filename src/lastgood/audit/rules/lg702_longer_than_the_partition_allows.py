@@ -43,7 +43,8 @@ RULE = Rule(
 #SBATCH --partition=short
 #SBATCH --time=24:00:00
 #SBATCH --requeue
-srun python train.py --resume
+#SBATCH --open-mode=append
+srun --kill-on-bad-exit=1 python train.py --resume
 """,
     good="""\
 #!/bin/bash
@@ -51,7 +52,8 @@ srun python train.py --resume
 #SBATCH --time=04:00:00
 #SBATCH --array=0-5%1
 #SBATCH --requeue
-srun python train.py --resume
+#SBATCH --open-mode=append
+srun --kill-on-bad-exit=1 python train.py --resume
 """,
     safe_to_ignore="The job's QOS has the flag PartitionTimeLimit, or the limit is given on the command line.",
     source="slurm.conf(5), MaxTime and EnforcePartLimits; squeue(1), PartitionTimeLimit",

@@ -65,14 +65,15 @@ RULE = Rule(
 #!/bin/bash
 #SBATCH --time=72:00:00
 #SBATCH --nodes=4
-srun python train.py --epochs 100
+srun --kill-on-bad-exit=1 python train.py --epochs 100
 """,
     good="""\
 #!/bin/bash
 #SBATCH --time=72:00:00
 #SBATCH --nodes=4
 #SBATCH --requeue
-srun python train.py --epochs 100 --checkpoint-every 1h --resume auto
+#SBATCH --open-mode=append
+srun --kill-on-bad-exit=1 python train.py --epochs 100 --checkpoint-every 1h --resume auto
 """,
     safe_to_ignore="The program saves and resumes without being told.",
     source="A. Kokolis et al., Revisiting reliability in large-scale machine learning research clusters (2024): 6.5 failures in "

@@ -55,13 +55,15 @@ RULE = Rule(
 #!/bin/bash
 #SBATCH --time=48:00   # 48 hours
 #SBATCH --requeue
-srun python train.py --resume
+#SBATCH --open-mode=append
+srun --kill-on-bad-exit=1 python train.py --resume
 """,
     good="""\
 #!/bin/bash
 #SBATCH --time=48:00:00   # 48 hours
 #SBATCH --requeue
-srun python train.py --resume
+#SBATCH --open-mode=append
+srun --kill-on-bad-exit=1 python train.py --resume
 """,
     safe_to_ignore="The comment is wrong, not the limit.",
     source='sbatch(1), --time: "minutes", "minutes:seconds", "hours:minutes:seconds", "days-hours" and so on',
