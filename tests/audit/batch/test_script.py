@@ -80,6 +80,11 @@ def of_program(text: str, program: str) -> list[list[str]]:
         ("X=1; printf -v X %d 2; a $X", ["a", "${X}"]),
         ("i=0; for i in 1 2; do O=out_$i; a $O; done", ["a", "out_${i}"]),
         ("X=; for i in 1 2; do X=$X$i; a $X; done", ["a", "${X}"]),
+        ("i=1; while q; do a $i; ((i++)); done; a $i", ["a", "${i}"]),
+        ("i=1; ((i += 2)); a $i", ["a", "${i}"]),
+        ("i=1; let i+=2; a $i", ["a", "${i}"]),
+        ("for ((i=0;i<3;i++)); do a $i; done", ["a", "${i}"]),
+        ("X=1; for i in 1 2; do X=2; a $X; done", ["a", "2"]),
         ("f() { local X=1; }; X=2; f; a $X", ["a", "2"]),
         ("X=2; f() { local X=1; }; f; a $X", ["a", "2"]),
         ("X=$(date +%s); a run_$X", ["a", "run_$(date +%s)"]),
@@ -111,6 +116,11 @@ def test_words_are_what_the_shell_makes_of_them(text: str, words: list[str]) -> 
 )  # fmt: skip
 def test_a_program_is_found_behind_functions_and_strings(text: str, words: list[str]) -> None:
     assert of_program(text, "python") == [words]
+
+
+def test_a_variable_that_a_loop_sets_further_down_is_not_known_above() -> None:
+    read = script("X=1\nfor i in 1 2; do\n a $X\n X=2\ndone\na $X")
+    assert [[w.text for w in read.words(c)] for c in read.commands] == [["a", "${X}"], ["a", "2"]]
 
 
 def test_what_srun_runs_in_a_string_is_behind_srun() -> None:

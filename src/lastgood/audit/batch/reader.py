@@ -21,6 +21,7 @@ _DEEPEST = 200
 _LOCAL = ("local", "declare", "typeset")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _SHELLS = ("bash", "sh", "dash", "zsh")
+_CHANGES = frozenset(("++", "--", "=", "+=", "-=", "*=", "/=", "%=", "<<=", ">>=", "&=", "|=", "^="))
 _READERS = ("read", "mapfile", "readarray", "getopts")
 
 
@@ -94,6 +95,11 @@ class Reader:
             for word in command.arguments:
                 if _NAME.fullmatch(word.text):
                     self._unknown(word.begin, word.end, around)
+        elif name == "let":
+            for word in command.arguments:
+                changed = _NAME.match(word.text)
+                if changed is not None and self.source.data[word.begin : word.begin + 1] not in (b"'", b'"'):
+                    self._unknown(word.begin, word.begin + changed.end(), around)
         elif name == "eval":
             self._eval(command, msgspec.structs.replace(around, within="eval", outer=command))
         string = _string_of_shell(command.words)
@@ -208,6 +214,15 @@ class Reader:
         for child in node.children:
             if child.type == "variable_name":
                 self._unknown(self.base + child.start_byte, self.base + child.end_byte, around)
+
+    def _on_binary_expression(self, node: "Node", around: Around) -> None:
+        """`((i += 2))`, `((i++))`: only a run can tell."""
+        changed = next((child for child in node.children if child.type in ("variable_name", "word")), None)
+        if changed is not None and any(child.type in _CHANGES for child in node.children):
+            self._unknown(self.base + changed.start_byte, self.base + changed.end_byte, around)
+        self._on_other(node, around)
+
+    _on_postfix_expression = _on_unary_expression = _on_binary_expression
 
     def _unknown(self, begin: int, end: int, around: Around) -> None:
         """From here on nothing is known of the variable that is named here."""

@@ -13,6 +13,7 @@ _DEEPEST = 40
 _LOOK_BACK = 200
 _MOST_CHOICES = 12
 _DEEPEST_CHOICE = 6
+_MOST_LOOPS = 500
 
 
 class Values:
@@ -47,7 +48,7 @@ class Values:
         """All that a variable can stand for; itself where nothing above sets it in any case."""
         options: list[Sequence[Part]] = []
         for assignment in self._above(part.text, limit):
-            values = self._choices_of(assignment, depth)
+            values = [] if self._changes_in_loop(part.text, limit, assignment) else self._choices_of(assignment, depth)
             options += [modified(value.parts, part) for value in values] or [(part,)]
             if not assignment.around.is_conditional:
                 return options
@@ -68,7 +69,19 @@ class Values:
         if name.isdecimal():
             return self._argument(int(name), limit, depth)
         assignment = next(self._above(name, limit), None)
-        return None if assignment is None else self._value_of(assignment, depth)
+        if assignment is None or self._changes_in_loop(name, limit, assignment):
+            return None
+        return self._value_of(assignment, depth)
+
+    def _changes_in_loop(self, name: str, offset: int, known: Assignment) -> bool:
+        """True if a loop around the place sets the variable anew further down: it has that value from the second round on."""
+        all_of_name, begins = self._by_name[name]
+        for begin, end in self._loops:
+            if begin <= offset < end and known.begin < begin:
+                at = bisect.bisect_left(begins, offset)
+                if at < len(all_of_name) and all_of_name[at].begin < end:
+                    return True
+        return False
 
     def _value_of(self, assignment: Assignment, depth: int) -> Word | None:
         if assignment.begin not in self.known:
@@ -141,6 +154,11 @@ class Values:
     @cached_property
     def _functions(self) -> list[tuple[int, int, str]]:
         return sorted((*self._offsets(span), name) for name, span in self.shell.functions.items())
+
+    @cached_property
+    def _loops(self) -> list[tuple[int, int]]:
+        spans = dict.fromkeys(loop.span for command in self.shell.commands for loop in command.around.loops)
+        return [self._offsets(span) for span in list(spans)[:_MOST_LOOPS]]
 
     def _offsets(self, span: Span) -> tuple[int, int]:
         return self._offset(span.line, span.column), self._offset(span.end_line, span.end_column)
