@@ -71,6 +71,11 @@ class Heading(msgspec.Struct, frozen=True):
         """A line that is no row may then be the rest of the row above it."""
         return not self.is_closed and self.names[-1].lower() in _FREE_TEXT
 
+    @property
+    def begins_in_free_text(self) -> bool:
+        """A line that is no row may then be the begin of the row below it."""
+        return self.names[0].lower() in _FREE_TEXT
+
 
 def read_heading(line: str, where: str, delimiter: str | None = None) -> Heading:
     """The heading that this first line is. Raises UsageError, which says what it is instead.
@@ -78,8 +83,9 @@ def read_heading(line: str, where: str, delimiter: str | None = None) -> Heading
     >>> read_heading("JobID|State|Elapsed|", "a").delimiter, read_heading("JobID, State, Elapsed", "a").delimiter
     ('|', ', ')
     """
-    text = line.removeprefix("\ufeff").strip(" \r\n")
-    named = [name for name in _NAME.findall(text) if name.lower() in COLUMNS]
+    text = line.removeprefix("\ufeff").strip("\r\n")
+    words = text.split(delimiter) if delimiter else _NAME.findall(text)
+    named = [word for word in words if word.strip().lower() in COLUMNS]
     if text[:1] in ("{", "["):
         raise _no_heading(where, "this is JSON", "ask sacct with -P (--parsable2) in place of --json")
     if _ROW_BEGIN.match(text) and not {"JobID", "State"} & set(named):
@@ -90,7 +96,7 @@ def read_heading(line: str, where: str, delimiter: str | None = None) -> Heading
         raise _no_heading(where, f"no heading of sacct: {_short(text)}", _example())
     between = delimiter if delimiter else _between(text, where)
     names = text.split(between)
-    is_closed = len(names) > 1 and names[-1] == ""
+    is_closed = len(names) > 1 and not names[-1].strip()
     names = [name.strip() for name in (names[:-1] if is_closed else names)]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

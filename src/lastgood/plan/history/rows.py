@@ -115,10 +115,13 @@ class RowReader:
             self._parts, self._parts_gaps = [], 0
 
     def _give_up(self) -> None:
-        if self._parts:
+        if self._parts and not self._parts_gaps and self._heading.begins_in_free_text:
+            # The rest of that row is a whole one.
+            self.joined += 1
+        elif self._parts:
             number, text = self._parts[0]
             self._unfit(f"line {number}: {quoted(text)}")
-            self._parts, self._parts_gaps = [], 0
+        self._parts, self._parts_gaps = [], 0
 
     def _unfit(self, example: str) -> None:
         self._misread.add(NO_ROW, 1, [example])
