@@ -16,6 +16,9 @@ from lastgood.audit.source import Source, Span
 
 SHELLS = ("sh", "bash", "dash", "ash", "zsh")
 INITS = ("tini", "dumb-init", "catatonit", "tini-static", "s6-overlay")
+_PROGRAM = re.compile(
+    r"(.*/)?(python[\d.]*|env|exec|mpirun|mpiexec|torchrun|accelerate|deepspeed|[\w-]+\.(py|sh))\Z|/.*/\w+\Z"
+)
 _EXPANDED = re.compile(r"\$\(([A-Za-z_]\w*)\)")
 _WRITTEN = re.compile(r"\$(?:\(([A-Za-z_]\w*)\)|\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
 
@@ -41,6 +44,12 @@ class ShellText:
         letters = {character for word in self.options if word[:1] == "-" and word[1:2] != "-" for character in word[1:]}
         asked = (option, letter) if letter else (option,)
         return option in self.options or (letter in letters if letter else False) or self.script.sets(*asked)
+
+    @property
+    def lines(self) -> range:
+        """The lines of the file that it stands in."""
+        node = self.value.node
+        return range(self.value.base + node.start_mark.line + 1, self.value.base + node.end_mark.line + 1)
 
     def place(self, span: Span) -> Span:
         """Where a place in the script is in the manifest: exactly in a block of text that keeps its lines, otherwise
@@ -144,7 +153,11 @@ class Container:
         """The programs that it is there for."""
         if self.shell is not None:
             return [Run(launch, command, self.shell) for command, launch in self.shell.script.work if launch.words]
-        launch = launch_of([word for word in self.words if word.text])
+        words = [word for word in self.words if word.text]
+        if words and not self.value.elements("command") and not _PROGRAM.match(words[0].text):
+            # Arguments for a program that only the image knows.
+            words.insert(0, Word((Part("variable", "entrypoint", ""),), words[0].span, 0, 0))
+        launch = launch_of(words)
         return [Run(launch, None, None)] if launch.words else []
 
     @cached_property

@@ -4,11 +4,14 @@ Process 1 ignores a signal that it has no handler for. bash replaces itself with
 older ones only if it is the one simple command), dash never does. Seen with bash 5.2 and dash 0.5.12.
 """
 
+import re
+
 import msgspec
 
 from lastgood.audit.batch.shell import Command
-from lastgood.audit.kubernetes.commands import Container, Run, ShellText
+from lastgood.audit.kubernetes.commands import SHELLS, Container, Run, ShellText
 from lastgood.audit.kubernetes.purpose import main_run
+from lastgood.audit.kubernetes.templates import UNKNOWN
 
 _ENDLESS = ("sleep", "tail")
 
@@ -49,6 +52,8 @@ def ending_of(container: Container) -> Ending | None:
         for other in script.follows(command)
         # What stands in a branch may be the other branch.
         if not (around.is_conditional and other.around.is_conditional)
+        # What a template fills in is not known to be a command.
+        and not any(UNKNOWN in word.text for word in other.words[:1])
     ]
     if around.pipe_length > 1:
         return Ending(run, shell, "pipe", None)
@@ -60,8 +65,16 @@ def ending_of(container: Container) -> Ending | None:
 
 
 def program_of(run: Run) -> str:
-    name = run.launch.python_script.rpartition("/")[2] or run.launch.program
-    return name if name and name.isprintable() and len(name) < 40 else "the program"
+    """What a message calls it: a script or a module rather than what interprets it."""
+    launch = run.launch
+    texts = [word.text for word in launch.words]
+    name = launch.python_script or launch.program
+    if len(texts) > 2 and texts[1] == "-m":
+        name = texts[2]
+    elif launch.program in SHELLS and len(texts) > 1 and not texts[1].startswith("-"):
+        name = texts[1]
+    name = name.rpartition("/")[2]
+    return name if re.fullmatch(r"[\w.+-]{1,40}", name) else "the program"
 
 
 def is_endless(command: Command) -> bool:

@@ -13,7 +13,8 @@ SHORT_S = 1800
 """What ends earlier than this can be done again."""
 _SIDE_NAMES = frozenset(
     """
-    backup bench benchmark benchmarks build check checker cleanup client conversion convert converter copy crd debug demo
+    backup bench benchmark benchmarks build consolidate consolidation merge quantize quantization sendrecv serialize smi tensorize
+    tokenize tokenization prepdata check checker cleanup client conversion convert converter copy crd debug demo
     deploy dev download downloader eval evaluate exporter generator health healthcheck hello hook import importer mnist cifar
     inference init install installer interactive jupyter lab load loader loadtest migrate migration nccl nettest notebook
     perf pi predict prediction prep prepare preprocess preprocessing probe profiler prober push quickstart register render seed serve server
@@ -21,14 +22,15 @@ _SIDE_NAMES = frozenset(
     """.split()
 )
 _SIDE_PROGRAM = re.compile(
-    r"nvidia-smi|.*_perf(_mpi)?|.*nccl-?tests?.*|ib_(write|read|send)_.*|iperf3?|fio|hpl.*|stress(-ng)?|jupyter.*|uvicorn|gunicorn"
+    r"[a-z]+-smi|neuron-\w+|tpu-info|.*_perf(_mpi)?|.*nccl-?tests?.*|ib_(write|read|send)_.*|iperf3?|fio|hpl.*|stress(-ng)?|jupyter.*|uvicorn|gunicorn"
     r"|apt(-get)?|yum|dnf|apk|dpkg|gpg|ldconfig|dmesg|ip|nslookup|dig|getent|ping|nc|service|sysctl|ssh-keygen|ssh|cmake|gcc|nvcc"
     r"|huggingface-cli|hf|gdown|service|mount|env|ray|supervisord|sed|python3?-config|vllm|.*server|trtllm-.*|tritonserver|pause|tail|sshd|dcgmi|helm|kubectl|gcloud|gsutil|aws|git|make|npm|node|nginx",
 )
 _SIDE_SCRIPT = re.compile(
     r"(?<![a-z])(bench\w*|test\w*|convert\w*|download\w*|prepare\w*|preprocess\w*|serve\w*|server|infer\w*|predict\w*"
-    r"|eval\w*|api_server|upload\w*|export\w*|.*benchmarks?)(?![a-z])"
+    r"|eval\w*|tokenize\w*|quantize\w*|tensorize\w*|merge\w*|consolidat\w*|api_server|upload\w*|export\w*|.*benchmarks?)(?![a-z])"
 )
+_IDLE = re.compile(r"(?<![a-z])(sleep|pause|busybox|hello[-_]?world|nginx)(?![a-z])")
 _TOY = re.compile(r"mnist|cifar|hello_?world|(?<![a-z])(num_)?epochs[= ][12](?!\d)", re.IGNORECASE)
 _TRAINS = re.compile(
     r"(?<![a-z])(pre)?train(?!ed)|fine_?-?tun(e|ing)|(?<![a-z])sft(?![a-z])|(?<![a-z])fit(?![a-z])|resnet|fsdp|(?<![a-z])ddp"
@@ -51,10 +53,10 @@ def is_long(manifest: Manifest) -> bool:
     words |= set(re.split(r"[-_.\d]+", manifest.root.text("metadata", "generateName").lower()))
     if words & _SIDE_NAMES:
         return False
-    runs = [run for group in manifest.groups for container in group.containers for run in container.runs]
-    if runs and all(is_beside(run) for run in runs):
+    containers = [c for group in manifest.groups for c in group.containers if not _is_idle(c)]
+    runs = [run for container in containers for run in container.runs]
+    if not containers or (runs and all(is_beside(run) for run in runs)):
         return False
-    containers = [container for group in manifest.groups for container in group.containers]
     if not runs and any(container.words for container in containers):
         # Their commands only sleep, copy or print.
         return False
@@ -67,7 +69,7 @@ def is_beside(run: Run) -> bool:
     """True for a program that no long job is made of."""
     texts = [word.text for word in run.launch.words]
     program = run.launch.program
-    if not program and UNKNOWN in texts[0]:
+    if UNKNOWN in texts[0]:
         return True
     if program in SETUP or _SIDE_PROGRAM.fullmatch(program.lower()) or _TOY.search(" ".join(texts)):
         return True
@@ -106,6 +108,11 @@ def main_run(container: Container) -> Run | None:
 def accelerators(groups: tuple[PodGroup, ...]) -> set[str]:
     """Names of accelerators that the pods ask for."""
     return {name for group in groups for name in group.resources if _ACCELERATOR.search(name)}
+
+
+def _is_idle(container: Container) -> bool:
+    """Its image is one that only waits or answers, and it is told nothing else."""
+    return not container.value.elements("command") and bool(_IDLE.search(container.value.text("image")))
 
 
 def _annotations(manifest: Manifest) -> Iterator[str]:

@@ -7,6 +7,7 @@ from itertools import zip_longest
 import msgspec
 
 from lastgood.audit.kubernetes.commands import Container, Run
+from lastgood.audit.kubernetes.manifest import Manifest
 from lastgood.audit.kubernetes.pods import PodGroup
 from lastgood.audit.kubernetes.purpose import is_beside
 from lastgood.audit.kubernetes.templates import UNKNOWN
@@ -64,6 +65,19 @@ def places_of(group: PodGroup) -> list[Place]:
         named = [*_options(container), *_variables(container)]
         found += named or _mounts(container)
     return found
+
+
+def stores(manifest: Manifest) -> Iterator[tuple[PodGroup, Place]]:
+    """Places with the pods that write there. mpirun starts its program in the workers' pods, not in its own."""
+    workers = next((group for group in manifest.groups if group.role == "Worker" and group.containers), None)
+    for group in manifest.groups:
+        is_elsewhere = manifest.kind == "MPIJob" and group.role == "Launcher" and workers is not None
+        for place in places_of(group):
+            if is_elsewhere and workers is not None:
+                mount = workers.containers[0].mount_of(place.path)
+                yield workers, msgspec.structs.replace(place, mount=mount)
+            else:
+                yield group, place
 
 
 def is_left_alone(place: Place) -> bool:

@@ -36,8 +36,10 @@ def blank(text: str) -> Blanked:
             continue
         touched.append(i + 1)
         if not line.replace(UNKNOWN, "").strip():
-            # Not a comment: inside of a block of text that would end the block.
-            lines[i] = ""
+            # Not a comment: inside of a block of text that would end the block. A command that goes on behind it still does.
+            above = lines[i - 1] if i else ""
+            is_continued = above.endswith("\\")
+            lines[i] = above[: len(above) - len(above.lstrip())] + "\\" if is_continued else ""
     return Blanked("\n".join(lines), tuple(touched))
 
 

@@ -25,7 +25,7 @@ def check(manifest: Manifest, context: Context) -> Iterator[Hit]:
             what = "its podFailurePolicy has no rule for evictions" if job.failure_rules else "no podFailurePolicy"
         yield Hit(
             span=_place(manifest, group, job),
-            message=f"{what}: a drain or preemption uses up one of the {limit} retries like a crash of the program, and "
+            message=f"{what}: a drain or preemption uses up {'the one retry' if limit == 1 else f'one of the {limit} retries'} like a crash of the program, and "
             "running out of memory is tried again as often",
             remedy=f"`restartPolicy: Never` with {SPARE_EVICTIONS}",
         )

@@ -4,32 +4,31 @@ from collections.abc import Iterator
 
 from lastgood.audit.kubernetes.manifest import Manifest
 from lastgood.audit.kubernetes.purpose import is_long
-from lastgood.audit.kubernetes.storage import is_left_alone, places_of
+from lastgood.audit.kubernetes.storage import is_left_alone, stores
 from lastgood.audit.rule import Context, Hit, Rule, Severity
 
 
 def check(manifest: Manifest, context: Context) -> Iterator[Hit]:
     if not is_long(manifest):
         return
-    for group in manifest.groups:
-        told: set[str] = set()
-        for place in places_of(group):
-            if place.mount is None or is_left_alone(place) or len(group.sharers(place.mount)) > 1:
-                continue
-            store = group.store_of(place.mount)
-            name = place.mount.text("name")
-            if store is None or store[0] != "emptyDir" or name in told:
-                continue
-            told.add(name)
-            in_memory = "in memory, " if store[1].text("emptyDir", "medium") == "Memory" else ""
-            perhaps = "" if place.is_sure else ", if checkpoints are written there"
-            yield Hit(
-                span=place.span,
-                message=f"{place.label} is on the emptyDir {name} ({in_memory}deleted with its pod): after a drain, an eviction "
-                f"or a dead node the next pod starts from zero{perhaps}",
-                remedy=f"`persistentVolumeClaim: {{claimName: {name}}}` instead of the emptyDir, or copy away each checkpoint",
-                severity=None if place.is_sure else Severity.MAY_BE_LOST,
-            )
+    told: set[str] = set()
+    for group, place in stores(manifest):
+        if place.mount is None or is_left_alone(place) or len(group.sharers(place.mount)) > 1:
+            continue
+        store = group.store_of(place.mount)
+        name = place.mount.text("name")
+        if store is None or store[0] != "emptyDir" or name in told:
+            continue
+        told.add(name)
+        in_memory = "in memory, " if store[1].text("emptyDir", "medium") == "Memory" else ""
+        perhaps = "" if place.is_sure else ", if checkpoints are written there"
+        yield Hit(
+            span=place.span,
+            message=f"{place.label} is on the emptyDir {name} ({in_memory}deleted with its pod): after a drain, an eviction "
+            f"or a dead node the next pod starts from zero{perhaps}",
+            remedy=f"`persistentVolumeClaim: {{claimName: {name}}}` instead of the emptyDir, or copy away each checkpoint",
+            severity=None if place.is_sure else Severity.MAY_BE_LOST,
+        )
 
 
 RULE = Rule(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from lastgood.audit.kubernetes.manifest import Manifest
 from lastgood.audit.kubernetes.purpose import is_long
-from lastgood.audit.kubernetes.storage import is_left_alone, places_of
+from lastgood.audit.kubernetes.storage import is_left_alone, stores
 from lastgood.audit.rule import Context, Hit, Rule, Severity
 
 _SHARED = re.compile(
@@ -18,23 +18,22 @@ _SHARED = re.compile(
 def check(manifest: Manifest, context: Context) -> Iterator[Hit]:
     if not is_long(manifest):
         return
-    for group in manifest.groups:
-        told: set[str] = set()
-        for place in places_of(group):
-            if place.mount is None or is_left_alone(place) or group.is_pinned:
-                continue
-            store = group.store_of(place.mount)
-            name = place.mount.text("name")
-            host = store[1].known("hostPath", "path") if store is not None else ""
-            if not host or name in told or _SHARED.search(host):
-                continue
-            told.add(name)
-            yield Hit(
-                span=place.span,
-                message=f"{place.label} is on the hostPath {host}: unless that is a shared file system, a pod that comes back "
-                "on another node does not see its checkpoints, and starts from zero",
-                remedy=f"`persistentVolumeClaim: {{claimName: {name}}}` instead of the hostPath",
-            )
+    told: set[str] = set()
+    for group, place in stores(manifest):
+        if place.mount is None or is_left_alone(place) or group.is_pinned:
+            continue
+        store = group.store_of(place.mount)
+        name = place.mount.text("name")
+        host = store[1].known("hostPath", "path") if store is not None else ""
+        if not host or name in told or _SHARED.search(host):
+            continue
+        told.add(name)
+        yield Hit(
+            span=place.span,
+            message=f"{place.label} is on the hostPath {host}: unless that is a shared file system, a pod that comes back "
+            "on another node does not see its checkpoints, and starts from zero",
+            remedy=f"`persistentVolumeClaim: {{claimName: {name}}}` instead of the hostPath",
+        )
 
 
 RULE = Rule(

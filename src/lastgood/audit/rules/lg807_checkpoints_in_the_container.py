@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from lastgood.audit.kubernetes.manifest import Manifest
 from lastgood.audit.kubernetes.purpose import is_long
-from lastgood.audit.kubernetes.storage import is_left_alone, places_of
+from lastgood.audit.kubernetes.storage import is_left_alone, stores
 from lastgood.audit.rule import Context, Hit, Rule, Severity
 
 
@@ -12,21 +12,20 @@ def check(manifest: Manifest, context: Context) -> Iterator[Hit]:
     # What is not mounted here may be mounted by what a template fills in, or a runtime adds.
     if not manifest.is_complete or not is_long(manifest):
         return
-    for group in manifest.groups:
-        told: set[str] = set()
-        for place in places_of(group):
-            if place.mount is not None or is_left_alone(place) or place.path in told:
-                continue
-            told.add(place.path)
-            perhaps = "" if place.is_sure else ", if checkpoints are written there"
-            yield Hit(
-                span=place.span,
-                message=f"{place.label} is {place.path}, where no volume is mounted: it is gone as soon as the container "
-                f"restarts, and the next attempt starts from zero{perhaps}",
-                remedy=f"mount a volume that stays: `volumeMounts: [{{name: ckpt, mountPath: {place.path}}}]`, "
-                "`volumes: [{name: ckpt, persistentVolumeClaim: {claimName: ckpt}}]`",
-                severity=None if place.is_sure else Severity.MAY_BE_LOST,
-            )
+    told: set[str] = set()
+    for _, place in stores(manifest):
+        if place.mount is not None or is_left_alone(place) or place.path in told:
+            continue
+        told.add(place.path)
+        perhaps = "" if place.is_sure else ", if checkpoints are written there"
+        yield Hit(
+            span=place.span,
+            message=f"{place.label} is {place.path}, where no volume is mounted: it is gone as soon as the container "
+            f"restarts, and the next attempt starts from zero{perhaps}",
+            remedy=f"mount a volume that stays: `volumeMounts: [{{name: ckpt, mountPath: {place.path}}}]`, "
+            "`volumes: [{name: ckpt, persistentVolumeClaim: {claimName: ckpt}}]`",
+            severity=None if place.is_sure else Severity.MAY_BE_LOST,
+        )
 
 
 RULE = Rule(

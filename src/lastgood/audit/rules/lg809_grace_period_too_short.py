@@ -45,8 +45,8 @@ def check(manifest: Manifest, context: Context) -> Iterator[Hit]:
             yield Hit(span=span, message=message, remedy=remedy)
         elif context.write_s is None and place is None and grace_s == DEFAULT_GRACE_S and _saves_when_asked(group):
             message = (
-                "it looks as if the program saves when it is asked to stop, and the default grace period gives it "
-                f"{DEFAULT_GRACE_S} s for that, unless a checkpoint takes longer to write"
+                f"SIGTERM is handled or passed on here, and the default grace period gives it {DEFAULT_GRACE_S} s: a checkpoint "
+                "that takes longer to write is cut off"
             )
             remedy = "`terminationGracePeriodSeconds` of twice the time that a checkpoint takes"
             yield Hit(span=span, message=message, remedy=remedy, severity=Severity.NOTE)

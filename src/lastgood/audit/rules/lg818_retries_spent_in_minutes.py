@@ -23,8 +23,8 @@ def check(manifest: Manifest, context: Context) -> Iterator[Hit]:
         waits = [min(_FIRST_DELAY_S * 2**i, _LONGEST_DELAY_S) for i in range(limit)]
         yield Hit(
             span=place.with_key,
-            message=f"{limit} retries follow within about {duration(sum(waits))} (a back-off of 10 s, doubled each time): a storage, "
-            "registry or network outage that lasts longer uses them all, and the job fails for good",
+            message=f"{'one retry follows' if limit == 1 else f'{limit} retries follow'} within about {duration(sum(waits))} (a back-off of 10 s, doubled each time): a storage, "
+            "registry or network outage that lasts longer uses up all, and the job fails for good",
             remedy=f"`backoffLimit: 20` (about 100 min) with {SPARE_EVICTIONS}",
         )
 

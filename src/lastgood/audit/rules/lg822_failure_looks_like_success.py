@@ -8,6 +8,7 @@ from lastgood.audit.kubernetes.commands import Container, Run
 from lastgood.audit.kubernetes.manifest import Manifest
 from lastgood.audit.kubernetes.process import is_endless, program_of
 from lastgood.audit.kubernetes.purpose import is_long, main_run
+from lastgood.audit.kubernetes.templates import UNKNOWN
 from lastgood.audit.rule import Context, Hit, Rule, Severity
 
 
@@ -27,6 +28,8 @@ def _loss(container: Container, run: Run) -> tuple[str, str] | None:
     shell, command = container.shell, run.command
     lost = lost_code(shell.script, command) if shell is not None and command is not None else None
     if shell is None or lost is None:
+        return None
+    if isinstance(lost.by, Command) and any(UNKNOWN in word.text for word in lost.by.words[:1]):
         return None
     # Options in front of the script do not stand in the text that was read.
     ends = shell.sets("errexit", "e") and lost.how in ("later", "exit")
