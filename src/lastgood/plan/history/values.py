@@ -96,12 +96,12 @@ class ValueReader:
         if name not in table.columns:
             return pl.lit(None, pl.Int64).alias(name)
         if self.is_epoch is None:
-            some = table[name].filter(~_is_nothing(table[name]))
+            some = table[name].filter(~table[name].str.to_lowercase().is_in([*NOTHING, "0"])).drop_nulls()
             if some.len():
                 self.is_epoch = some[0].isdigit()
         text = pl.col(name)
         number = text.cast(pl.Int64, strict=False) if self.is_epoch else _wall_clock(text)
-        is_none = text.str.to_lowercase().is_in(list(NOTHING)) | (number == 0)
+        is_none = text.str.to_lowercase().is_in([*NOTHING, "0"])
         return pl.when(is_none).then(None).otherwise(number.fill_null(-1)).alias(name)
 
     def _checked(self, values: pl.DataFrame, has: set[str]) -> pl.DataFrame:
@@ -176,10 +176,6 @@ _NODES = ["n_nodes", "alloc_nodes", "node_list", "tres"]
 
 def _is_waiting() -> pl.Expr:
     return pl.col("ending") == ENDINGS[-1].code
-
-
-def _is_nothing(text: pl.Series) -> pl.Series:
-    return text.is_null() | text.str.to_lowercase().is_in(list(NOTHING))
 
 
 def _wall_clock(text: pl.Expr) -> pl.Expr:
