@@ -12,9 +12,9 @@ from lastgood.audit.source import Source, Span
 
 SETUP = frozenset(
     """
-    . : [ [[ alias awk basename bc break cat cd chgrp chmod chown comm conda continue cp curl cut date deactivate declare df diff dirname du
+    . : [ [[ alias awk basename bc break cat cd chgrp chmod chown cmake comm conda continue cp curl cut date deactivate declare df diff dirname du
     echo eval exit export expr false find free getopts git grep gunzip gzip hash head hostname id kill ldd let ln local ls lscpu
-    mail mamba md5sum mkdir mktemp ml module mv nproc nvidia-smi pip pip3 popd printenv printf ps pushd pwd read readarray
+    mail make mamba md5sum mkdir mktemp ml module mv nproc nvidia-smi pip pip3 popd printenv printf ps pushd pwd read readarray
     readlink readonly realpath return rm rmdir rsync sacct sacctmgr sbatch scancel scontrol scp sed seff select seq set sha256sum shift
     shopt sinfo sleep sort source spack squeue ssh sshare sstat stat sync tail tar tee test timedatectl touch tr trap true truncate
     type typeset ulimit umask unalias uname uniq unset unzip uptime wait wc wget whereis which whoami xargs zip

@@ -1,0 +1,9 @@
+#!/bin/bash
+#SBATCH --time=24:00:00
+#SBATCH --requeue
+#SBATCH --open-mode=append
+main() {
+  srun python train.py --resume
+  date
+}
+main

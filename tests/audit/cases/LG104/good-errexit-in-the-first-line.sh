@@ -1,0 +1,4 @@
+#!/bin/bash -e
+#SBATCH --time=24:00:00
+srun python train.py --resume
+date

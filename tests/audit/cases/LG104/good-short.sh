@@ -1,0 +1,4 @@
+#!/bin/bash
+#SBATCH --time=10:00
+python check.py
+date

@@ -1,0 +1,8 @@
+#!/bin/bash
+#SBATCH --time=24:00:00
+#SBATCH --requeue
+#SBATCH --open-mode=append
+{
+  date
+  srun python train.py --resume
+} 2>&1 | tee -a log

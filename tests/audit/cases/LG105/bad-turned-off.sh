@@ -1,0 +1,7 @@
+#!/bin/bash
+#SBATCH --time=24:00:00
+#SBATCH --requeue
+#SBATCH --open-mode=append
+set -o pipefail
+set +o pipefail
+srun python train.py --resume 2>&1 | tee -a log

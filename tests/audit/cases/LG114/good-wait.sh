@@ -1,0 +1,8 @@
+#!/bin/bash
+#SBATCH --time=24:00:00
+#SBATCH --requeue
+#SBATCH --open-mode=append
+for i in 1 2 3; do
+  srun -n1 ./solve --restart $i &
+done
+wait

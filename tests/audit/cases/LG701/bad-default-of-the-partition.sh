@@ -1,0 +1,3 @@
+#!/bin/bash
+#SBATCH -p gpu
+srun python train.py --resume

@@ -1,0 +1,3 @@
+#!/bin/bash
+#SBATCH --time=%%TIME%%
+srun python train.py --resume

@@ -1,0 +1,3 @@
+#!/bin/bash
+#SBATCH -t 5:00:00
+srun python train.py

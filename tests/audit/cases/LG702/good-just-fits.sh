@@ -1,0 +1,3 @@
+#!/bin/bash
+#SBATCH -t 240
+srun python train.py --resume

@@ -1,0 +1,4 @@
+#!/bin/bash
+#SBATCH -p short,long
+#SBATCH -t 2-0
+srun python train.py --resume

@@ -1,0 +1,4 @@
+#!/bin/bash
+#SBATCH -p open
+#SBATCH -t 30-0
+srun python train.py --resume

@@ -1,0 +1,3 @@
+#!/bin/bash
+#SBATCH --time=3-0
+Rscript fit.R

@@ -1,0 +1,3 @@
+#!/bin/bash
+#SBATCH -t 24 # 24 hours
+srun python train.py --resume

@@ -1,0 +1,3 @@
+#!/bin/bash
+#SBATCH --time=48:00 # 48 minutes
+srun python train.py --resume
