@@ -15,7 +15,8 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
     if not traps or is_replaced(script):
         return
     work = [(c, launch) for c, launch in foreground_work(script) if c.end > traps[0].command.begin]
-    if not work:
+    if not work or any(c.around.loops for c, _ in work):
+        # Between two rounds of a loop the trap runs, which may be what is meant.
         return
     command, launch = work[-1]
     program = launch.program or "the program"

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from lastgood.audit.batch.exits import has_errexit
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.batch.shell import Command, Trap
 from lastgood.audit.batch.signals import early_signal, kills_in, own_traps
@@ -18,18 +19,26 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
     for trap in own_traps(script, "TERM", *names):
         if any(name in ("EXIT", "ERR") for name in trap.signals) or not _only_tells(script, trap):
             continue
-        waits = [c for c in script.commands if c.name == "wait" and c.begin not in {b.begin for b in trap.body}]
-        if len(waits) != 1 or not _is_single(script, waits[0]):
-            continue
+        in_trap = {command.begin for command in trap.body}
+        waits = [c for c in script.commands if c.name == "wait" and c.begin not in in_trap and c.around.within != "-c"]
         signal = next(name for name in trap.signals if name == "TERM" or name in names)
         program = next((t.program for k in kills_in(script, trap.body) for t in k.targets if t.program), "the program")
-        yield Hit(
-            span=waits[0].span,
-            message=f"{signal} also ends this `wait`: the script goes on to its end while {program} still saves, and is killed "
-            "together with the job",
-            remedy="wait again: repeat the line below, or put `wait` behind the `kill` in the trap",
-        )
-        return
+        if waits and _ends_script(script, waits[0]):
+            yield Hit(
+                span=waits[0].span,
+                message=f"{signal} ends this `wait` with a code above 128, at which `set -e` ends the script while {program} "
+                "still saves",
+                remedy='write `wait "$child" || true` and then `wait "$child"`, or put `wait` behind the `kill` in the trap',
+            )
+            return
+        if len(waits) == 1 and _is_single(script, waits[0]):
+            yield Hit(
+                span=waits[0].span,
+                message=f"{signal} also ends this `wait`: the script goes on to its end while {program} still saves, and is killed "
+                "together with the job",
+                remedy="wait again: repeat the line below, or put `wait` behind the `kill` in the trap",
+            )
+            return
 
 
 def _only_tells(script: BatchScript, trap: Trap) -> bool:
@@ -38,6 +47,11 @@ def _only_tells(script: BatchScript, trap: Trap) -> bool:
     return bool(kills) and not any(
         c.name in _WAITING or c.around.loops or (c.name in ("scontrol", "sbatch", "exec")) for c in trap.body
     )
+
+
+def _ends_script(script: BatchScript, wait: Command) -> bool:
+    around = wait.around
+    return has_errexit(script, wait.begin) and not (around.rescued_by or around.is_condition or around.function)
 
 
 def _is_single(script: BatchScript, wait: Command) -> bool:

@@ -19,7 +19,7 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
         return
     for command, launch in script.work:
         srun = launch.wrapper("srun")
-        if srun is None or srun.option("-K", "--kill-on-bad-exit") is not None or _is_unclear(srun):
+        if srun is None or _is_bounded(srun) or _is_unclear(launch, srun):
             continue
         count = task_count(script, launch)
         why = are_coupled(script, context, command, launch) if count is not None and count > 1 else ""
@@ -37,12 +37,17 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
 
 
 def _is_exported(script: BatchScript) -> bool:
-    return any(a.name == "SLURM_KILL_BAD_EXIT" for a in script.shell.assignments)
+    return any(a.name in ("SLURM_KILL_BAD_EXIT", "SLURM_WAIT") for a in script.shell.assignments)
 
 
-def _is_unclear(srun: Wrapper) -> bool:
+def _is_bounded(srun: Wrapper) -> bool:
+    """The others are ended when one has ended, at once or after `--wait` seconds."""
+    return srun.option("-K", "--kill-on-bad-exit") is not None or srun.option("-W", "--wait") not in (None, "0")
+
+
+def _is_unclear(launch: Launch, srun: Wrapper) -> bool:
     """Options come from variables that the script does not set."""
-    return any(word.variables and len(word.parts) == 1 for word in srun.words)
+    return launch.wrapper("unknown") is not None or any(word.variables and len(word.parts) == 1 for word in srun.words)
 
 
 def _edits(script: BatchScript, context: Context, launch: Launch, srun: Wrapper) -> tuple[Edit, ...]:

@@ -1,0 +1,5 @@
+#!/bin/bash
+#SBATCH --time=24:00:00
+#SBATCH --requeue
+#SBATCH --open-mode=append
+srun --kill-on-bad-exit=1 bash -c 'trap "touch STOP" USR1; python train.py & wait; wait'

@@ -1,0 +1,7 @@
+# audit: write=2min
+#!/bin/bash
+#SBATCH --time=24:00:00
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --signal=TERM
+srun --kill-on-bad-exit=1 python train.py --resume

@@ -1,0 +1,6 @@
+#!/bin/bash
+#SBATCH --time=24:00:00
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --signal=SIGUSR1@900
+srun --kill-on-bad-exit=1 python train.py --resume

@@ -1,0 +1,6 @@
+#!/bin/bash
+#SBATCH --time=24:00:00
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --signal=B:USR1@300
+exec srun --kill-on-bad-exit=1 python train.py --resume

@@ -1,0 +1,12 @@
+#!/bin/bash
+#SBATCH --time=24:00:00
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --signal=B:USR1@300
+trap 'touch STOP' USR1
+run() {
+    srun --kill-on-bad-exit=1 python train.py --resume
+}
+run &
+wait
+wait

@@ -1,0 +1,11 @@
+#!/bin/bash
+#SBATCH --time=24:00:00
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --signal=B:USR1@300
+trap 'kill -USR1 "$pid"; wait "$pid"' USR1
+(
+    exec python train.py --resume
+) &
+pid=$!
+wait "$pid"

@@ -1,0 +1,12 @@
+#!/bin/bash
+#SBATCH --time=24:00:00
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --signal=B:USR1@600
+trap 'kill -USR1 "$pid"' USR1
+python train.py --resume &
+pid=$!
+wait "$pid"
+code=$?
+echo "ended with $code"
+exit "$code"

@@ -1,0 +1,11 @@
+#!/bin/bash
+#SBATCH --time=24:00:00
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --signal=USR1@120
+on_limit() {
+    scontrol requeue "$SLURM_JOB_ID"
+    exit 0
+}
+trap on_limit USR1
+srun --kill-on-bad-exit=1 python train.py --resume

@@ -1,0 +1,7 @@
+#!/bin/bash
+#SBATCH --time=24:00:00
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --signal=USR1@120
+trap : TERM
+srun --kill-on-bad-exit=1 python train.py --resume

@@ -1,0 +1,7 @@
+#!/bin/bash
+#SBATCH --time=24:00:00
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --nodes=4
+#SBATCH --ntasks-per-node=1
+srun torchrun --nnodes=4 --nproc-per-node=8 --rdzv-backend=c10d --rdzv-endpoint="$HEAD:29500" train.py --resume

@@ -1,0 +1,8 @@
+#!/bin/bash
+#SBATCH --time=24:00:00
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --nodes=4
+#SBATCH --ntasks-per-node=1
+export SLURM_KILL_BAD_EXIT=1
+srun torchrun --nnodes=4 --nproc-per-node=8 train.py --resume
