@@ -18,7 +18,7 @@ from lastgood.audit.formats.terminal import Style, pointed_at
 from lastgood.audit.formats.text import summary, text_of
 from lastgood.audit.rule import Severity
 from lastgood.audit.rules import all_rules, rule_of
-from lastgood.audit.source import Edit, Span
+from lastgood.audit.source import WHOLE_FILE, Edit, Span
 
 PLAIN = Style(False)
 
@@ -119,6 +119,27 @@ def test_colours_are_there_only_where_they_are_wanted() -> None:
     coloured = "\n".join(text_of([audited(finding())], [], Style(True)))
     assert "\x1b[33;1mwork may be lost\x1b[0m" in coloured
     assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == "\n".join(text_of([audited(finding())], [], PLAIN))
+
+
+def test_what_has_no_place_is_shown_without_one() -> None:
+    one = audited(finding(span=WHOLE_FILE))
+    assert list(text_of([one], [], PLAIN))[:3] == [
+        "job.sh: work may be lost [LG101]",
+        "  something is there",
+        "  what to do: write `x`",
+    ]
+    assert next(github_of([one], [])).startswith("::warning file=job.sh,title=")
+    (result,) = sarif_of([one], [], all_rules(), "1")["runs"][0]["results"]
+    assert "region" not in result["locations"][0]["physicalLocation"]
+
+
+def test_many_files_that_are_nothing_for_us_are_counted_only() -> None:
+    def named(count: int) -> list[Audited]:
+        nothing = Problem(path="x", message="no job", is_partial=True, is_nothing=True)
+        return [Audited(path="x", findings=[], problems=[nothing]) for _ in range(count)]
+
+    assert list(text_of(named(3), [], PLAIN)) == ["x: note: no job"] * 3 + ["nothing was audited"]
+    assert list(text_of(named(4), [], PLAIN)) == ["nothing was audited; 4 files hold nothing to audit"]
 
 
 def test_the_summary_counts_what_there_is() -> None:

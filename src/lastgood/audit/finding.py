@@ -44,6 +44,8 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     span: Span | None = None
     is_partial: bool = False
     """The rest of the file was audited, or nothing in it is for us: no reason for an exit code of its own."""
+    is_nothing: bool = False
+    """There is nothing in it that we audit, though it was named; of many such, only their number is said."""
     is_missing: bool = False
     """There is no such file."""
 

@@ -10,7 +10,7 @@ import msgspec
 
 from lastgood.audit.finding import Problem
 from lastgood.audit.policy_text import FindInclude, Setting, Written, read_into
-from lastgood.audit.source import Source, Span
+from lastgood.audit.source import WHOLE_FILE, Source, Span
 from lastgood.schedulers.slurm_text import NOTHING, parse_codes, parse_seconds, parse_slurm_duration
 
 __all__ = ["DEFAULTS", "PARTITION_DEFAULTS", "Policy", "Preemption", "Setting", "place_of", "where"]
@@ -110,10 +110,10 @@ class Policy:
 
     @property
     def place(self) -> Setting:
-        """What to point at when something is missing."""
-        first = Setting("", "", self.path, self.source.span_of_line(1))
+        """What to point at when something is missing: the file that would hold it."""
+        first = Setting("", "", self.path, WHOLE_FILE)
         named = [self.settings[name] for name in _NAMES_ITS_CLUSTER if name in self.settings]
-        return (named or list(self.settings.values()) or [first])[0]
+        return msgspec.structs.replace((named or list(self.settings.values()) or [first])[0], span=WHOLE_FILE)
 
     def setting(self, name: str) -> Setting | None:
         """A setting that is written down somewhere."""

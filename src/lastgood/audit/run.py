@@ -171,7 +171,7 @@ def _nothing_to_audit(kind: Kind, source: Source, candidate: Candidate) -> Itera
         }.get(kind, "neither a batch script, a Kubernetes manifest, Python nor Slurm's configuration: not audited")
         if not source.data.strip():
             message = "an empty file: nothing to audit"
-        yield Problem(path=source.path, message=message, is_partial=True)
+        yield Problem(path=source.path, message=message, is_partial=True, is_nothing=True)
 
 
 def _load(candidate: Candidate, stdin_name: str) -> Source | Problem:

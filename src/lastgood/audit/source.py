@@ -15,6 +15,10 @@ class Span(msgspec.Struct, frozen=True, order=True):
     end_column: int
 
 
+WHOLE_FILE = Span(1, 1, 1, 1)
+"""For what is not there, and so has no place."""
+
+
 class Edit(msgspec.Struct, frozen=True):
     """Replace the bytes from `begin` to `end` (none, where they are equal) with `text`."""
 

@@ -22,16 +22,17 @@ examples:
   lastgood audit --policy /etc/slurm/slurm.conf --write 5min jobs/
   lastgood explain LG101
 
-A directory is searched for batch scripts (*.sh, *.sbatch, *.slurm, *.job, *.bash, and files with #SBATCH near the
-top), Kubernetes manifests (*.yaml, *.yml) and the Python programs that the scripts start. A comment silences a finding
-on its line or the next one: # lastgood: ignore LG101 because we resubmit by hand
+A directory is searched for batch scripts (*.sh, *.sbatch, *.slurm, *.job, *.bash,
+and files with #SBATCH near the top), Kubernetes manifests (*.yaml, *.yml) and the
+Python programs that the scripts start. A comment silences a finding on its line
+or the next one: # lastgood: ignore LG101 because we resubmit by hand
 
 exit codes:
    0  nothing that is at least as bad as --fail-on says
    1  something is
    2  the call is wrong
   65  no finding, but something could not be read or audited
-  66  no finding, and a path does not exist, or there is nothing to audit in a directory
+  66  no finding, but a path does not exist, or holds nothing to audit
 """
 
 

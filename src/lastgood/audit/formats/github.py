@@ -6,7 +6,7 @@ from lastgood.audit.finding import Audited, Finding, Problem
 from lastgood.audit.formats.terminal import harmless
 from lastgood.audit.formats.text import summary
 from lastgood.audit.rule import Severity
-from lastgood.audit.source import Span
+from lastgood.audit.source import WHOLE_FILE, Span
 
 _LEVELS = {
     Severity.LOST: "error",
@@ -21,8 +21,7 @@ def github_of(audited: Sequence[Audited], problems: Sequence[Problem]) -> Iterat
     for one in audited:
         for finding in one.findings:
             yield _finding(finding)
-        for problem in one.problems:
-            yield _problem(problem)
+        yield from (_problem(problem) for problem in one.problems if not problem.is_nothing)
     for problem in problems:
         yield _problem(problem)
     yield summary(audited, problems)
@@ -41,7 +40,7 @@ def _problem(problem: Problem) -> str:
 
 def _command(level: str, path: str, span: Span | None, title: str, text: str) -> str:
     properties = {"file": harmless(path)}
-    if span is not None:
+    if span is not None and span != WHOLE_FILE:
         properties |= {"line": str(span.line), "endLine": str(span.end_line)}
         if span.line == span.end_line:
             properties |= {"col": str(span.column), "endColumn": str(max(span.end_column - 1, span.column))}

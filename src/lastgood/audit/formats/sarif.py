@@ -10,7 +10,7 @@ from lastgood.audit.formats.json_answer import encodable
 from lastgood.audit.formats.page import markdown
 from lastgood.audit.formats.terminal import harmless
 from lastgood.audit.rule import Rule, Severity
-from lastgood.audit.source import Span
+from lastgood.audit.source import WHOLE_FILE, Span
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
@@ -79,7 +79,7 @@ def _notification(problem: Problem) -> dict[str, Any]:
 
 def _location(path: str, span: Span | None) -> dict[str, Any]:
     physical: dict[str, Any] = {"artifactLocation": {"uri": uri_of(path)}}
-    if span is not None:
+    if span is not None and span != WHOLE_FILE:
         physical["region"] = _region(span)
     return {"physicalLocation": physical}
 

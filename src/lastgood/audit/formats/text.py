@@ -6,6 +6,10 @@ from collections.abc import Iterator, Sequence
 from lastgood.audit.finding import Audited, Finding, Problem
 from lastgood.audit.formats.terminal import Style, counted, harmless, pointed_at, wrapped
 from lastgood.audit.rule import Severity
+from lastgood.audit.source import WHOLE_FILE
+
+_NOTHINGS_NAMED = 3
+"""More files than this that are nothing for us are counted only."""
 
 
 def text_of(
@@ -13,10 +17,12 @@ def text_of(
 ) -> Iterator[str]:
     """Line by line; a summary at the end."""
     explained: set[str] = set()
+    nothings = sum(problem.is_nothing for one in audited for problem in one.problems)
     for one in audited:
         yield from findings_of(one, style, width, explained)
         for problem in one.problems:
-            yield from _problem(problem, style, width)
+            if not problem.is_nothing or nothings <= _NOTHINGS_NAMED:
+                yield from _problem(problem, style, width)
     for problem in problems:
         yield from _problem(problem, style, width)
     yield from wrapped(summary(audited, problems, fixed), width, "", "  ")
@@ -53,6 +59,9 @@ def summary(audited: Sequence[Audited], problems: Sequence[Problem], fixed: int 
     silenced = sum(len(one.silenced) for one in audited)
     if silenced:
         text += f"; {silenced} silenced by comments"
+    nothings = sum(problem.is_nothing for one in audited for problem in one.problems)
+    if nothings > _NOTHINGS_NAMED:
+        text += f"; {nothings} files hold nothing to audit"
     unread = sum(not problem.is_partial for one in audited for problem in one.problems)
     unread += sum(not problem.is_partial for problem in problems)
     if unread:
@@ -62,13 +71,14 @@ def summary(audited: Sequence[Audited], problems: Sequence[Problem], fixed: int 
 
 def _finding(finding: Finding, style: Style, width: int, explained: set[str]) -> Iterator[str]:
     code = finding.rule.code
-    place = f"{harmless(finding.path)}:{finding.span.line}:{finding.span.column}:"
+    has_place = finding.span != WHOLE_FILE
+    place = f"{harmless(finding.path)}:" + (f"{finding.span.line}:{finding.span.column}:" if has_place else "")
     severity = style.severity(finding.severity, str(finding.severity))
     yield f"{style.bold(place)} {severity} [{code}]"
     yield from wrapped(finding.message, width)
     number = f"{finding.span.line:>6} | "
     line, caret = pointed_at(finding.excerpt, finding.span, width - len(number))
-    if line:
+    if line and has_place:
         yield style.dim(number) + line
         yield style.dim(" " * (len(number) - 2) + "| ") + style.good(caret)
     first, *others = wrapped(f"what to do: {finding.remedy}", width, others="    ")
