@@ -37,7 +37,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--queue", metavar="DURATION", help="wait for nodes after an interruption (default: 0s)")
     add("--most-lost", metavar="DURATION", help="no more than this may be lost at once")
     add(
-        "--max-write-share", metavar="N%", help="share of the time that storage may be busy with writes (default: 10%%)"
+        "--max-write-share",
+        metavar="N%",
+        help="share of the time that storage may be busy with writes (default: 10%%, more where --most-lost needs it)",
     )
     add("--max-bandwidth", metavar="SPEED", help="mean bandwidth that writes may take, such as 1GB/s")
     add("--every", metavar="DURATION", help="judge this interval in place of the best one")

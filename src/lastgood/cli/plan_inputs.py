@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from lastgood.core.errors import DamagedError, UsageError
-from lastgood.core.interval_choice import SaveCost
-from lastgood.core.units import byte_size, duration, parse_duration
+from lastgood.cli.plan_durations import duration_of, optional_duration, positive_duration
+from lastgood.cli.plan_saves import journal_of, local_write_of, save_of, size_of
+from lastgood.core.errors import DamagedError, NoSuchJobError, UsageError
 from lastgood.plan import quantities
 from lastgood.plan.mechanisms import Cluster
 from lastgood.plan.situation import PRESETS, Failures, Situation, assumed_failures
 
 if TYPE_CHECKING:
+    from lastgood.plan.counted import Counted
     from lastgood.plan.journal import Told
-    from lastgood.plan.measure import Measured
 
 GPUS_PER_NODE = 8
 """Of the published rates; taken where only GPUs are given."""
@@ -25,7 +25,6 @@ DETECTION_S = 60.0
 RESTART_S = 300.0
 """As Kokolis et al. take it."""
 
-LONGEST_S = 10 * 365 * 86400.0
 MOST_NODES = 1_000_000
 
 
@@ -44,28 +43,29 @@ def inputs_of(parsed: argparse.Namespace) -> Inputs:
     assumed: list[str] = []
     notes: list[str] = []
     nodes, gpus = _size(parsed, notes)
-    told = _journal(parsed.job) if parsed.job else None
-    wanted = _bytes(parsed, told)
+    told = journal_of(parsed.job) if parsed.job else None
+    wanted = size_of(parsed, told)
     cluster = _cluster(parsed)
-    save, source = _save(parsed, told, wanted, nodes, notes)
+    counted = None if parsed.history is None else _history(parsed.history, parsed.partition)
+    save, source = save_of(parsed, told, wanted, nodes, notes)
     situation = Situation(
         save=save,
         save_source=source,
-        failures=_failures(parsed),
+        failures=_failures(parsed, counted),
         nodes=nodes,
         gpus=gpus,
-        local_write_s=_local(parsed, told, wanted),
-        replica_write_s=_optional("--replica-write", parsed.replica_write),
+        local_write_s=local_write_of(parsed, told, wanted),
+        replica_write_s=optional_duration("--replica-write", parsed.replica_write),
         detection_s=_assumed("--detection", parsed.detection, DETECTION_S, "detection", assumed),
         restart_s=_restart(parsed, told, assumed),
-        queue_s=_assumed("--queue", parsed.queue, 0.0, "queue", assumed),
-        most_lost_s=_positive("--most-lost", parsed.most_lost),
+        queue_s=_queue(parsed, counted, assumed),
+        most_lost_s=positive_duration("--most-lost", parsed.most_lost),
         max_write_share=_share(parsed.max_write_share),
         max_bytes_per_s=None if parsed.max_bandwidth is None else quantities.parse_speed(parsed.max_bandwidth),
-        limit_s=_positive("--time", parsed.time),
-        step_s=_positive("--step", parsed.step),
-        work_s=_positive("--work", parsed.work),
-        every_s=_positive("--every", parsed.every),
+        limit_s=positive_duration("--time", parsed.time),
+        step_s=positive_duration("--step", parsed.step),
+        work_s=positive_duration("--work", parsed.work),
+        every_s=positive_duration("--every", parsed.every),
     )
     return Inputs(situation, cluster, assumed, notes)
 
@@ -92,8 +92,10 @@ def _check(parsed: argparse.Namespace) -> None:
         raise UsageError("--measure-most says how much --measure writes", remedy="give --measure DIR, or leave it out")
     if parsed.local_write is not None and parsed.measure_local is not None:
         raise UsageError("--local-write and --measure-local say the same", remedy="give one of them")
-    if parsed.partition is not None and not parsed.policy:
-        raise UsageError("--partition says where to look in --policy", remedy="give --policy FILE, or leave it out")
+    if parsed.partition is not None and not parsed.policy and parsed.history is None:
+        raise UsageError(
+            "--partition says where to look in --policy or --history", remedy="give one of these, or leave it out"
+        )
 
 
 def _size(parsed: argparse.Namespace, notes: list[str]) -> tuple[int, int | None]:
@@ -111,104 +113,13 @@ def _size(parsed: argparse.Namespace, notes: list[str]) -> tuple[int, int | None
     return nodes, gpus
 
 
-def _journal(path: str) -> "Told":
-    from lastgood.cli.jobs import open_named
-    from lastgood.launch.history import read_records
-    from lastgood.plan.journal import told_by
-    from lastgood.store.durable import explained
-
-    job = open_named(path)
-    with explained("read the attempts in", job.attempts):
-        return told_by(read_records(job))
-
-
-def _bytes(parsed: argparse.Namespace, told: "Told | None") -> float:
-    """0 if nobody said."""
-    if parsed.bytes is not None:
-        return quantities.parse_bytes(parsed.bytes)
-    if parsed.parameters is not None:
-        count = quantities.parse_count(parsed.parameters, "--parameters")
-        recipe = quantities.RECIPES[parsed.recipe or "adam-mixed"]
-        return count * recipe.bytes_each
-    return told.bytes if told is not None else 0.0
-
-
-def _save(
-    parsed: argparse.Namespace, told: "Told | None", wanted: float, nodes: int, notes: list[str]
-) -> tuple[SaveCost, str]:
-    stall_s = _optional("--stall", parsed.stall)
-    stall_source = "stall stated"
-    if parsed.measure is not None:
-        measured = _measured("--measure", parsed.measure, parsed, wanted, parsed.writers or 1)
-        write_s, source = measured.write_s, str(measured)
-        if stall_s is None:
-            stall_s, speed = _copied(wanted / nodes)
-            stall_source = f"stall: a copy of {byte_size(wanted / nodes)} in memory at {byte_size(speed)}/s"
-    elif parsed.write is not None:
-        write_s, source = _duration("--write", parsed.write), "stated"
-    elif parsed.write_speed is not None:
-        speed = quantities.parse_speed(parsed.write_speed)
-        if not wanted:
-            raise UsageError("--write-speed: of how many bytes?", remedy="give --bytes 14x7e9 or --parameters 7e9")
-        write_s, source = wanted / speed, f"{byte_size(wanted)} at a stated {byte_size(speed)}/s"
-    else:
-        if told is None or told.write_s is None:
-            raise UsageError(
-                f"--job {parsed.job}: no journal there tells how long a save took",
-                remedy="let it save a few times, or give --write 2min or --measure DIR",
-            )
-        spread = f"{told.fastest_s:.3g} to {told.slowest_s:.3g} s"
-        write_s, source = told.write_s, f"journal: median of {told.saves} saves, {spread}"
-        if stall_s is None and told.stall_s is not None:
-            stall_s, stall_source = told.stall_s, "stall from the journal"
-    if stall_s is None:
-        if write_s:
-            notes.append(
-                "no --stall: the loop is taken to wait for the whole write; lastgood's own saves copy to memory"
-            )
-        stall_s, stall_source = write_s, "stall taken as the write"
-    if stall_s > write_s:
-        if parsed.stall is not None:
-            raise UsageError(
-                f"--stall {parsed.stall} is longer than the write of {duration(write_s)}",
-                remedy="the stall is the part of the write that the loop waits for",
-            )
-        stall_s = write_s
-    return SaveCost(stall_s, write_s, round(wanted)), f"{source}; {stall_source}"
-
-
-def _measured(option: str, directory: str, parsed: argparse.Namespace, wanted: float, writers: int) -> "Measured":
-    from lastgood.plan.measure import MOST_BYTES, measure_writes, now_s
-
-    if not wanted:
-        raise UsageError(f"{option} {directory}: how many bytes?", remedy="give --bytes 14x7e9 or --parameters 7e9")
-    most = MOST_BYTES if parsed.measure_most is None else round(quantities.parse_bytes(parsed.measure_most))
-    return measure_writes(Path(directory), wanted, writers=writers, most_bytes=most, clock=now_s)
-
-
-def _copied(size: float) -> tuple[float, float]:
-    from lastgood.plan.measure import copy_speed, now_s
-
-    speed = copy_speed(now_s)
-    return size / speed, speed
-
-
-def _local(parsed: argparse.Namespace, told: "Told | None", wanted: float) -> float | None:
-    if parsed.measure_local is not None:
-        nodes = parsed.nodes or 1
-        return _measured("--measure-local", parsed.measure_local, parsed, wanted, nodes).write_s
-    if parsed.local_write is not None:
-        return _duration("--local-write", parsed.local_write)
-    return told.stage_write_s if told is not None else None
-
-
-def _failures(parsed: argparse.Namespace) -> Failures:
+def _failures(parsed: argparse.Namespace, counted: "Counted | None") -> Failures:
     others = 0.0 if parsed.others is None else quantities.parse_per_day(parsed.others)
     shape = _shape(parsed.shape)
     if parsed.mtti is not None:
         if others:
             raise UsageError("--mtti is of the whole job, and --others adds to it", remedy="give one of them")
-        mtti_s = _duration("--mtti", parsed.mtti)
+        mtti_s = duration_of("--mtti", parsed.mtti)
         if mtti_s < 1:
             raise UsageError(f"--mtti {parsed.mtti}: a job that is interrupted every second does nothing")
         return Failures(mtti_s=mtti_s, source="stated for the whole job", shape=shape)
@@ -220,9 +131,8 @@ def _failures(parsed: argparse.Namespace) -> Failures:
         return Failures(
             per_1000_node_days=preset.per_1000_node_days, others_per_day=others, source=preset.source, shape=shape
         )
-    if parsed.history is not None:
-        counted = _history(parsed.history)
-        return msgspec.structs.replace(counted, others_per_day=others, shape=shape)
+    if counted is not None:
+        return msgspec.structs.replace(counted.failures, others_per_day=others, shape=shape)
     assumed = assumed_failures()
     if parsed.others is not None:
         assumed = msgspec.structs.replace(
@@ -231,13 +141,13 @@ def _failures(parsed: argparse.Namespace) -> Failures:
     return msgspec.structs.replace(assumed, shape=shape)
 
 
-def _history(path: str) -> Failures:
+def _history(path: str, partition: str | None) -> "Counted":
     from lastgood.plan.counted import counted_failures
     from lastgood.store import durable
 
     with durable.explained("read the history", path):
         data = durable.read_file(Path(path), 100_000_000)
-    return counted_failures(data, path)
+    return counted_failures(data, path, partition)
 
 
 def _restart(parsed: argparse.Namespace, told: "Told | None", assumed: list[str]) -> float:
@@ -247,15 +157,22 @@ def _restart(parsed: argparse.Namespace, told: "Told | None", assumed: list[str]
     return _assumed("--restart", parsed.restart, RESTART_S, "restart", assumed)
 
 
+def _queue(parsed: argparse.Namespace, counted: "Counted | None", assumed: list[str]) -> float:
+    if parsed.queue is None and counted is not None and counted.wait_s is not None:
+        assumed.append("queue: the median wait of restarts in the history")
+        return counted.wait_s
+    return _assumed("--queue", parsed.queue, 0.0, "queue", assumed)
+
+
 def _cluster(parsed: argparse.Namespace) -> Cluster:
     known = _policy(parsed) if parsed.policy else Cluster()
     changes: dict[str, object] = {}
     if parsed.no_requeue:
         changes["may_requeue"] = False
     if parsed.grace is not None:
-        changes["grace_s"] = _duration("--grace", parsed.grace)
+        changes["grace_s"] = duration_of("--grace", parsed.grace)
     if parsed.exempt is not None:
-        changes["exempt_s"] = _duration("--exempt", parsed.exempt)
+        changes["exempt_s"] = duration_of("--exempt", parsed.exempt)
     return msgspec.structs.replace(known, **changes)
 
 
@@ -269,7 +186,8 @@ def _policy(parsed: argparse.Namespace) -> Cluster:
     for name in parsed.policy:
         source = load(name)
         if isinstance(source, Problem):
-            raise DamagedError(f"cannot use {name} as the policy: {source.message}")
+            kind = NoSuchJobError if source.is_missing else DamagedError
+            raise kind(f"cannot use {name} as the policy: {source.message}")
         sources.append(source)
     policy = Policy(sources)
     if not policy.settings and not policy.partitions:
@@ -294,37 +212,16 @@ def _policy(parsed: argparse.Namespace) -> Cluster:
     )
 
 
-def _duration(option: str, text: str) -> float:
-    try:
-        seconds = parse_duration(text)
-    except UsageError as error:
-        raise UsageError(f"{option}: {error.what}", remedy=error.remedy) from None
-    if seconds > LONGEST_S:
-        raise UsageError(f"{option} {text}: longer than ten years")
-    return seconds
-
-
-def _optional(option: str, text: str | None) -> float | None:
-    return None if text is None else _duration(option, text)
-
-
-def _positive(option: str, text: str | None) -> float | None:
-    seconds = _optional(option, text)
-    if seconds is not None and seconds <= 0:
-        raise UsageError(f"{option} {text}: must be more than nothing")
-    return seconds
-
-
 def _assumed(option: str, text: str | None, otherwise_s: float, name: str, assumed: list[str]) -> float:
     if text is not None:
-        return _duration(option, text)
+        return duration_of(option, text)
     assumed.append(name)
     return otherwise_s
 
 
-def _share(text: str | None) -> float:
+def _share(text: str | None) -> float | None:
     if text is None:
-        return 0.10
+        return None
     number, is_percent = text.strip().removesuffix("%").strip(), text.strip().endswith("%")
     try:
         share = float(number) / 100 if is_percent else math.nan

@@ -1,7 +1,5 @@
 """The failure rate in what `lastgood history --sacct --json` printed. Pure."""
 
-from typing import Any
-
 import msgspec
 
 from lastgood.core.errors import UsageError
@@ -11,32 +9,61 @@ from lastgood.plan.situation import Failures
 _REMEDY = "lastgood history --sacct FILE --json > history.json writes one; or state a rate: --failures 6.5/1000nd"
 
 
-def counted_failures(data: bytes, name: str) -> Failures:
+class _Group(msgspec.Struct):
+    name: str
+    rate: FailureRate | None
+
+
+class _Attempts(msgspec.Struct):
+    wait_median_s: float | None = None
+
+
+class _History(msgspec.Struct):
+    """The members that a plan needs."""
+
+    rate: FailureRate | None
+    machine_rate: FailureRate | None = None
+    partitions: list[_Group] = []
+    attempts: _Attempts = _Attempts()
+
+
+class Counted(msgspec.Struct, frozen=True):
+    failures: Failures
+    wait_s: float | None
+    """Median from the end by a failure to the next start; None if no job was seen to start again."""
+
+
+def counted_failures(data: bytes, name: str, partition: str | None = None) -> Counted:
     """Raises UsageError for a file of another shape, or one in which nothing was counted."""
     try:
-        found = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        found = msgspec.json.decode(data, type=_History)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{name}: no history of an accounting: {error}", remedy=_REMEDY) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise UsageError(f"{name}: not JSON: {error}", remedy=_REMEDY) from None
-    rate = _rate_in(found, name)
+    rate, machines = found.rate, found.machine_rate
+    if partition is not None:
+        rate, machines = _of_partition(found, partition, name), None
+    if rate is None:
+        raise UsageError(f"{name}: nothing ran in the time that it tells of", remedy=_REMEDY)
     if rate.per_1000_node_days <= 0:
         raise UsageError(
             f"{name}: no failure in {rate.node_days:,.0f} node-days: that is no rate to plan with",
             remedy=f"plan with the upper end of what that leaves open: --failures {rate.high:.3g}/1000nd",
         )
-    failures = f"{rate.failures} failures in {rate.node_days:,.0f} node-days"
-    return Failures(
+    counted = f"{rate.failures:,} failures in {rate.node_days:,.0f} node-days"
+    where = f"partition {partition}, " if partition is not None else ""
+    failures = Failures(
         per_1000_node_days=rate.per_1000_node_days,
-        low_per_1000_node_days=rate.low,
-        high_per_1000_node_days=rate.high,
-        source=f"{name}: {failures}, 95 % {rate.low:.3g} to {rate.high:.3g}",
+        machine_per_1000_node_days=None if machines is None else machines.per_1000_node_days,
+        source=f"{name}: {where}{counted}, 95 %: {rate.low:.3g} to {rate.high:.3g}",
     )
+    return Counted(failures, found.attempts.wait_median_s)
 
 
-def _rate_in(found: Any, name: str) -> FailureRate:
-    rate = found.get("rate") if isinstance(found, dict) else None
-    if rate is None:
-        raise UsageError(f"{name}: JSON, but it holds no failure rate", remedy=_REMEDY)
-    try:
-        return msgspec.convert(rate, FailureRate)
-    except (msgspec.ValidationError, ValueError) as error:
-        raise UsageError(f"{name}: its failure rate cannot be read: {error}", remedy=_REMEDY) from None
+def _of_partition(found: _History, partition: str, name: str) -> FailureRate | None:
+    for group in found.partitions:
+        if group.name == partition:
+            return group.rate
+    known = ", ".join(sorted(group.name for group in found.partitions)) or "none"
+    raise UsageError(f"--partition {partition}: {name} tells of {known}")

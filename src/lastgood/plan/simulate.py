@@ -79,8 +79,10 @@ def simulate(walk: Walk, *, failures: int = 20_000, seed: int = 1) -> Outcome:
         raise ValueError(f"an interval of {walk.interval_s} s")
     events_each = 3 * walk.mtti_s / (walk.interval_s + walk.stall_s) + 4
     failures = max(min(failures, int(MOST_EVENTS / events_each)), 200)
-    jobs = max(min(failures // 8, 2000), 25)
-    state = _Jobs(walk, jobs, math.ceil(failures / jobs), np.random.default_rng(seed))
+    jobs = max(min(failures // 8, 2000), 25) if walk.far is None else max(min(failures // 40, 500), 25)
+    # Of two levels only the far failures begin everything anew.
+    cycles = math.ceil(failures * (1.0 if walk.far is None else walk.far.share) / jobs)
+    state = _Jobs(walk, jobs, cycles, np.random.default_rng(seed))
     while state.advance():
         pass
     return _outcome(state, walk)

@@ -22,6 +22,10 @@ PRESETS: dict[str, Preset] = {
 than 128 GPUs; small jobs fail more often than these rates say, for other reasons."""
 
 
+USUAL_WRITE_SHARE = 0.10
+"""Of the time, as every="auto" has it."""
+
+
 class Failures(msgspec.Struct, frozen=True, kw_only=True):
     """How often the job is interrupted. Nodes fail on their own, and the job needs all of them."""
 
@@ -31,9 +35,8 @@ class Failures(msgspec.Struct, frozen=True, kw_only=True):
     mtti_s: float | None = None
     """Stated for the whole job, in place of both."""
     source: str = ""
-    low_per_1000_node_days: float | None = None
-    high_per_1000_node_days: float | None = None
-    """Ends of a confidence interval, where the rate was counted."""
+    machine_per_1000_node_days: float | None = None
+    """Of `per_1000_node_days`, those in which a machine fails; None: all of them."""
     shape: float = 1.0
     """Of the Weibull distribution of the time between failures: 1 has no memory; below 1 they come in bursts."""
 
@@ -49,7 +52,9 @@ class Failures(msgspec.Struct, frozen=True, kw_only=True):
         """Of all interruptions, those in which a node is lost with what was on it; 1 where nothing tells."""
         if self.mtti_s is not None:
             return 1.0
-        return nodes * self.per_1000_node_days / 1000 / self.per_day(nodes)
+        machines = self.machine_per_1000_node_days
+        lost = self.per_1000_node_days if machines is None else min(machines, self.per_1000_node_days)
+        return nodes * lost / 1000 / self.per_day(nodes)
 
 
 def assumed_failures() -> Failures:
@@ -81,13 +86,10 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     """Waiting for nodes after an interruption: nothing runs, so nothing fails."""
     most_lost_s: float | None = None
     """No more work than this may be lost at once: an interval, with the write that makes it count."""
-    max_write_share: float = 0.10
+    max_write_share: float | None = None
+    """Stated; None: a tenth, and more where the tolerated loss needs it."""
     max_bytes_per_s: float | None = None
     limit_s: float | None = None
-    grace_s: float | None = None
-    """Slurm's GraceTime or KillWait: what a preemption leaves; None if not known."""
-    exempt_s: float | None = None
-    """PreemptExemptTime."""
     step_s: float | None = None
     work_s: float | None = None
     every_s: float | None = None
@@ -105,6 +107,10 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
         return self.failures.mtti_of_s(self.nodes)
 
     @property
+    def usual_write_share(self) -> float:
+        return USUAL_WRITE_SHARE if self.max_write_share is None else self.max_write_share
+
+    @property
     def down_s(self) -> float:
         """After a failure, while nothing can fail."""
         return self.detection_s + self.queue_s
@@ -115,6 +121,9 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
         changed = msgspec.structs.replace(
             f,
             per_1000_node_days=f.per_1000_node_days * factor,
+            machine_per_1000_node_days=None
+            if f.machine_per_1000_node_days is None
+            else f.machine_per_1000_node_days * factor,
             others_per_day=f.others_per_day * factor,
             mtti_s=None if f.mtti_s is None else f.mtti_s / factor,
         )

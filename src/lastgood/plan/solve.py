@@ -164,7 +164,11 @@ def _limits(s: Situation, way: Way) -> Limits:
                 remedy="tolerate more (--most-lost), or find a faster write or detection",
             )
     least_s = min(LEAST_S, LEAST_FRACTION_OF_MTTI * s.mtti_s, most_s)
-    return Limits(s.max_write_share, s.max_bytes_per_s, least_s, most_s)
+    share = s.usual_write_share
+    if s.max_write_share is None and way.write_s / share - way.stall_s > most_s:
+        # What somebody has said goes before what nobody has.
+        share = min(way.write_s / (most_s + way.stall_s), 1.0)
+    return Limits(share, s.max_bytes_per_s, least_s, most_s)
 
 
 def _decided(bound: Bound) -> Decided:

@@ -59,7 +59,7 @@ def ways_of(s: Situation) -> list[Way]:
     if stall_s < write_s:
         found.append(Way(ASYNCHRONOUS_SHARED, stall_s, write_s, True, "as lastgood saves by itself"))
     found.append(Way(SYNCHRONOUS_SHARED, write_s, write_s, True, "Run(background=False), or LASTGOOD_KEEPER=off"))
-    promotion = Promotion(write_s, write_s / s.max_write_share, s.failures.node_share(s.nodes))
+    promotion = Promotion(write_s, write_s / s.usual_write_share, s.failures.node_share(s.nodes))
     if s.local_write_s is not None:
         is_offered = s.nodes == 1
         how = 'Run(stage="DIR on the node\'s disk")' if is_offered else "lastgood stages jobs of one node only"
