@@ -30,7 +30,7 @@ _SIDE_SCRIPT = re.compile(
     r"(?<![a-z])(bench\w*|test\w*|convert\w*|download\w*|prepare\w*|preprocess\w*|serve\w*|server|infer\w*|predict\w*"
     r"|eval\w*|tokenize\w*|quantize\w*|tensorize\w*|merge\w*|consolidat\w*|api_server|upload\w*|export\w*|.*benchmarks?)(?![a-z])"
 )
-_IDLE = re.compile(r"(?<![a-z])(sleep|pause|busybox|hello[-_]?world|nginx)(?![a-z])")
+_IDLE = re.compile(r"(?<![a-z])(sleep|pause|busybox|hello[-_]?world|nginx|agnhost|vectoradd|cuda-samples?)(?![a-z])")
 _TOY = re.compile(r"mnist|cifar|hello_?world|(?<![a-z])(num_)?epochs[= ][12](?!\d)", re.IGNORECASE)
 _TRAINS = re.compile(
     r"(?<![a-z])(pre)?train(?!ed)|fine_?-?tun(e|ing)|(?<![a-z])sft(?![a-z])|(?<![a-z])fit(?![a-z])|resnet|fsdp|(?<![a-z])ddp"
