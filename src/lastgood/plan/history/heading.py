@@ -84,6 +84,12 @@ def read_heading(line: str, where: str, delimiter: str | None = None) -> Heading
     ('|', ', ')
     """
     text = line.removeprefix("\ufeff").strip("\r\n")
+    if delimiter and delimiter not in text:
+        raise _no_heading(
+            where,
+            f"the delimiter {delimiter!a} is not in it: {_short(text)}",
+            "leave out --delimiter, or correct it",
+        )
     words = text.split(delimiter) if delimiter else _NAME.findall(text)
     named = [word for word in words if word.strip().lower() in COLUMNS]
     if text[:1] in ("{", "["):
