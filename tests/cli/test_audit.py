@@ -222,12 +222,30 @@ def test_a_policy_may_come_in_parts(lastgood):
     assert "LG901" in {finding.code for finding in answer.findings}
 
 
+def test_the_settings_of_several_clusters_are_audited_each_for_itself(lastgood):
+    for name, requeue in ("a", 0), ("b", 1), ("c", 0):
+        write(f"{name}.conf", POLICY.replace("=c\n", f"={name}\n").replace("JobRequeue=0", f"JobRequeue={requeue}"))
+    answer = lastgood("audit", "--format", "json", "--select", "LG901", "a.conf", "b.conf", "c.conf").answer("audit")
+    assert [finding.path for finding in answer.findings] == ["a.conf", "c.conf"]
+    assert len(answer.files) == 3
+
+
+def test_files_that_a_policy_includes_are_read_and_named(lastgood):
+    write("etc/slurm.conf", "ClusterName=c\nSlurmctldHost=h\nInclude site.conf\n")
+    write("etc/site.conf", "\nJobRequeue=0\n")
+    answer = lastgood("audit", "--format", "json", "--select", "LG901", "--policy", "etc/slurm.conf").answer("audit")
+    assert [(finding.path, finding.line) for finding in answer.findings] == [("etc/site.conf", 2)]
+    os.remove("etc/site.conf")
+    answer = lastgood("audit", "--format", "json", "--policy", "etc/slurm.conf").answer("audit")
+    assert any("site.conf" in problem.message for problem in answer.problems)
+
+
 def test_a_live_policy_is_asked_for(lastgood, monkeypatch):
     from lastgood.schedulers.slurm_commands import SlurmCommands
 
     shown = {
-        "config": "Configuration data as of 2024-01-01T00:00:00\nJobRequeue = 0\n",
-        "partition": "PartitionName=a\n",
+        "scontrol show config": "Configuration data as of 2024-01-01T00:00:00\nJobRequeue = 0\n",
+        "scontrol show partition": "PartitionName=a\n",
     }
     monkeypatch.setattr(SlurmCommands, "show_policy", lambda self: shown)
     answer = lastgood("audit", "--format", "json", "--policy", "live").answer("audit")

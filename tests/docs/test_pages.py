@@ -25,6 +25,7 @@ PAGES = [
     "how-to/standby.md",
     "how-to/frozen-parameters.md",
     "how-to/staging.md",
+    "how-to/audit.md",
 ]
 
 _FENCE = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)

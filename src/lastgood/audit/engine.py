@@ -45,7 +45,9 @@ def models_of(source: Source) -> Models:
         case Kind.PROGRAM:
             _read_program(source, read)
         case Kind.POLICY:
-            read.models.append(Policy([source]))
+            policy = Policy([source])
+            read.models.append(policy)
+            read.problems += policy.problems
     return read
 
 
@@ -56,7 +58,7 @@ def audit_models(source: Source, read: Models, rules: Sequence[Rule], context: C
     for model in read.models:
         if isinstance(model, Policy):
             # It may have been read from several files.
-            sources = model.sources
+            sources = model.files
         for rule in rules:
             if rule.reads is type(model):
                 _ask(rule, model, context, sources, audited)

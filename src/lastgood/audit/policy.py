@@ -67,9 +67,17 @@ class Policy:
 
     def __init__(self, sources: Sequence[Source], find_include: FindInclude = lambda near, path: None) -> None:
         self.sources = tuple(sources)
+        self.files = list(sources)
+        """These, and those that they include."""
         self._written = Written()
+
+        def find(near: str, path: str) -> Source | None:
+            found = find_include(near, path)
+            self.files += [found] if found is not None else []
+            return found
+
         for source in sources:
-            read_into(self._written, source, find_include)
+            read_into(self._written, source, find)
 
     @property
     def path(self) -> str:

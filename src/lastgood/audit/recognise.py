@@ -19,7 +19,8 @@ class Kind(StrEnum):
 _DIRECTIVE = re.compile(rb"^(?:#SBATCH\b|#[ \t]*SBATCH[ \t]+-)", re.MULTILINE)
 _API_VERSION = re.compile(rb"^[\"']?apiVersion[\"']?[ \t]*:", re.MULTILINE)
 _POLICY = re.compile(
-    rb"^[ \t]*(?:PartitionName=\S|Configuration data as of |(?:SlurmctldHost|ControlMachine|ClusterName)[ \t]*=)",
+    rb"^[ \t]*(?:PartitionName=\S|Configuration data as of |(?:SlurmctldHost|ControlMachine|ClusterName)[ \t]*=)"
+    rb"|^(?:\w+\|)*Name\|[^\n]*\b(?:GraceTime|PreemptMode)\b",
     re.MULTILINE | re.IGNORECASE,
 )
 _NEAR_THE_TOP = 64 << 10

@@ -9,7 +9,7 @@ import msgspec
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.beside import Programs
 from lastgood.audit.discovery import Candidate, discover
-from lastgood.audit.engine import audit_models, models_of
+from lastgood.audit.engine import Models, audit_models, models_of
 from lastgood.audit.finding import Audited, Finding, Problem
 from lastgood.audit.fixing import mend, write
 from lastgood.audit.policy import Policy
@@ -57,24 +57,26 @@ class Report(msgspec.Struct):
 def audit_all(request: Request) -> Report:
     """Raises nothing for what the files hold, or for those that cannot be read."""
     found = discover(request.paths, request.excluded)
-    policies, others = list(request.policies), []
+    named, others = list[Source](), []
     for candidate in found.candidates:
         source = _load(candidate, request.stdin_name) if candidate.is_named else None
         if isinstance(source, Source) and kind_of(source) is Kind.POLICY:
-            policies.append(source)
+            named.append(source)
         else:
             others.append((candidate, source if candidate.path == STANDARD_INPUT else None))
-    context = Context(policy=Policy(policies) if policies else None, write_s=request.write_s)
+    used, clusters = _policies(request.policies, named)
+    context = Context(policy=used, write_s=request.write_s)
     report = Report([], found.problems, context)
     report.sources = {source.path: source for _, source in others if isinstance(source, Source)}
-    if context.policy is not None:
-        read = msgspec.structs.replace(models_of(policies[0]), kind=Kind.POLICY, models=[context.policy], problems=[])
-        report.audited.append(audit_models(policies[0], read, request.rules, context))
+    for policy in clusters:
+        read = Models(Kind.POLICY, [policy], policy.problems)
+        rules_context = msgspec.structs.replace(context, policy=policy)
+        report.audited.append(audit_models(policy.source, read, request.rules, rules_context))
     begin = len(report.audited)
     report.audited += _each(others, _Auditor(request.rules, context, request.stdin_name))
     pairs = zip(others, report.audited[begin:], strict=True)
-    used = {candidate.directory for (candidate, _), audited in pairs if audited.kinds or audited.problems}
-    report.problems += [_empty(directory) for directory in found.directories if directory not in used]
+    filled = {candidate.directory for (candidate, _), audited in pairs if audited.kinds or audited.problems}
+    report.problems += [_empty(directory) for directory in found.directories if directory not in filled]
     report.audited += _programs(report.audited, request.rules, context)
     return report
 
@@ -150,6 +152,23 @@ class _Auditor:
                     self._programs.find(source.path, launch.python_script)
         audited.programs = tuple(self._programs.found)
         return audited
+
+
+def _policies(asked_for: Sequence[Source], named: Sequence[Source]) -> tuple[Policy | None, list[Policy]]:
+    """(what the scripts are audited with, all that are audited). Files of one cluster are parts of one policy; of several
+    clusters that are named, nothing tells which the scripts are for."""
+    if sum(Policy([source]).is_whole_cluster for source in named) > 1:
+        used = Policy(asked_for, _find_include) if asked_for else None
+        return used, [*([used] if used is not None else []), *(Policy([source], _find_include) for source in named)]
+    sources = [*asked_for, *named]
+    used = Policy(sources, _find_include) if sources else None
+    return used, [used] if used is not None else []
+
+
+def _find_include(near: str, path: str) -> Source | None:
+    """What `Include` names in a slurm.conf: beside it, or anywhere."""
+    found = load(os.path.join(os.path.dirname(near), path))
+    return found if isinstance(found, Source) else None
 
 
 def _empty(directory: str) -> Problem:

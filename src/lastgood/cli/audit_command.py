@@ -49,7 +49,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         action="append",
         default=[],
-        help="the scheduler's settings: slurm.conf, or what `scontrol show config` or `scontrol show partition` printed; "
+        help="the scheduler's settings: slurm.conf, or what `scontrol show config`, `scontrol show partition` or "
+        "`sacctmgr -P show qos` printed; "
         f"may be repeated; `{LIVE}` asks scontrol",
     )
     parser.add_argument(
@@ -124,6 +125,7 @@ def _request(parsed: argparse.Namespace) -> "Request":
 def _policy(name: str) -> "list[Source]":
     """Raises NoSuchJobError or DamagedError: what was asked for by name is needed."""
     from lastgood.audit.finding import Problem
+    from lastgood.audit.policy import Policy
     from lastgood.audit.reading import load
     from lastgood.audit.recognise import Kind, kind_of
     from lastgood.audit.source import Source
@@ -133,12 +135,13 @@ def _policy(name: str) -> "list[Source]":
         from lastgood.schedulers.slurm_commands import SlurmCommands
 
         shown = SlurmCommands(dict(os.environ)).show_policy()
-        return [Source(f"scontrol show {what}", text.encode()) for what, text in shown.items()]
+        return [Source(command, text.encode()) for command, text in shown.items()]
     source = load(name)
     if isinstance(source, Problem):
         kind = NoSuchJobError if source.is_missing else DamagedError
         raise kind(f"cannot use {name} as the policy: {source.message}")
-    if kind_of(source) is not Kind.POLICY:
+    known = Policy([source]) if kind_of(source) in (Kind.POLICY, Kind.OTHER) else None
+    if known is None or not (known.settings or known.partitions or known.qos):
         raise DamagedError(
             f"{name} is neither slurm.conf nor what `scontrol show config` or `scontrol show partition` printed",
             remedy="scontrol show config > policy.txt; scontrol show partition >> policy.txt",

@@ -157,9 +157,15 @@ class SlurmCommands:
         return parse_config(self._ask(["scontrol", "show", "config"], "read Slurm's configuration", limit_s))
 
     def show_policy(self, *, limit_s: float = QUESTION_S) -> dict[str, str]:
-        """What `scontrol show config` and `scontrol show partition` print, by "config" and "partition"."""
+        """What `scontrol show config` and `scontrol show partition` print, and sacctmgr of the QOS where it answers; by
+        command."""
         what = "read Slurm's configuration"
-        return {name: self._ask(["scontrol", "show", name], what, limit_s) for name in ("config", "partition")}
+        commands = ("scontrol show config", "scontrol show partition")
+        shown = {command: self._ask(command.split(), what, limit_s) for command in commands}
+        with suppress(SchedulerError):
+            command = "sacctmgr -P show qos format=Name,Preempt,PreemptMode,GraceTime,PreemptExemptTime,MaxWall"
+            shown["sacctmgr show qos"] = self._ask(command.split(), what, limit_s)
+        return shown
 
     def partition(self, name: str, *, limit_s: float = QUESTION_S) -> dict[str, str]:
         shown = self._ask(["scontrol", "-o", "show", "partition", name], f"look up partition {name}", limit_s)
