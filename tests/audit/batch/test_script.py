@@ -87,6 +87,7 @@ def of_program(text: str, program: str) -> list[list[str]]:
         ("X=1; for i in 1 2; do X=2; a $X; done", ["a", "2"]),
         ("f() { local X=1; }; X=2; f; a $X", ["a", "2"]),
         ("X=2; f() { local X=1; }; f; a $X", ["a", "2"]),
+        ("X=/tmp/$$; a $X /tmp/$$ /tmp/$$/b", ["a", "/tmp/${$}", "/tmp/${$}", "/tmp/${$}/b"]),
         ("X=$(date +%s); a run_$X", ["a", "run_$(date +%s)"]),
         ('X="b $Y  $Z $(c d) ${Y}"; a $X', ["a", "b", "${Y}", "${Z}", "$(c d)", "${Y}"]),
         ("X=`hostname`; a $X", ["a", "`hostname`"]),

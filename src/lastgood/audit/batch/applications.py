@@ -29,6 +29,8 @@ class Mdrun(msgspec.Struct, frozen=True):
     launch: Launch
     arguments: tuple[Word, ...]
     """Behind `mdrun`."""
+    parameters: str = ""
+    """The file of parameters that `grompp` made its input of, where the script says so."""
 
     def has(self, *options: str) -> bool:
         return any(word.text in options for word in self.arguments)
@@ -60,8 +62,12 @@ class Mdrun(msgspec.Struct, frozen=True):
         """Neither a minimisation, nor a benchmark, nor a reading of what is there."""
         if self.has("-rerun", "-resethway", "-noresethway", "-resetstep", "-noconfout", "-h", "-version"):
             return False
+        hours = self.value("-maxh")
+        if hours is not None and hours.text in ("0.1", "0.25", "0.5", "1", "2"):
+            return False
         names = [self.value(option) for option in ("-deffnm", "-s")]
-        return not any(name is not None and _MINIMISATION.search(name.text.lower()) for name in names)
+        texts = [self.parameters, *(name.text for name in names if name is not None)]
+        return not any(_MINIMISATION.search(text.lower()) for text in texts)
 
     @property
     def is_plain(self) -> bool:
@@ -81,12 +87,22 @@ def _stem(name: str) -> str:
 
 
 def mdruns(script: BatchScript) -> Iterator[Mdrun]:
+    made: dict[str, str] = {}
     for command, launch in script.work:
         texts = [word.text for word in launch.words]
-        if _MDRUN.match(launch.program):
-            yield Mdrun(command, launch, launch.words[1:])
-        elif _GMX.match(launch.program) and "mdrun" in texts:
-            yield Mdrun(command, launch, launch.words[texts.index("mdrun") + 1 :])
+        is_gmx = _GMX.match(launch.program) is not None or launch.program == ""
+        if launch.program == "grompp" or (is_gmx and "grompp" in texts[:2]):
+            made[_value(texts, "-o", "topol.tpr")] = _value(texts, "-f", "grompp.mdp")
+        elif _MDRUN.match(launch.program) or (is_gmx and "mdrun" in texts[:3]):
+            arguments = launch.words[texts.index("mdrun") + 1 :] if "mdrun" in texts[1:] else launch.words[1:]
+            words = [word.text for word in arguments]
+            read = _value(words, "-s", _value(words, "-deffnm", "topol") + ".tpr")
+            yield Mdrun(command, launch, arguments, made.get(read, ""))
+
+
+def _value(texts: list[str], option: str, default: str) -> str:
+    i = texts.index(option) + 1 if option in texts else len(texts)
+    return texts[i] if i < len(texts) else default
 
 
 def lammps(script: BatchScript) -> Iterator[tuple[Command, Launch]]:

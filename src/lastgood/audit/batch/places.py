@@ -76,16 +76,24 @@ def places_of(script: BatchScript) -> list[Place]:
     return [place for place in places if "log" not in place.option.lower() or place.command.begin not in others]
 
 
-def resumes_by_itself(launch: Launch) -> bool:
-    """True if a program is told to go on where it was, without being told where that is: `--resume`, `--resume auto`."""
-    return any(value is None or value.text.lower() in _BY_ITSELF for value in _resumptions(launch))
-
-
-def resumes_from_elsewhere(launch: Launch) -> bool:
-    """True if a program is told from which path to resume."""
+def resumes_by_itself(place: Place) -> bool:
+    """True if a program is told to go on where it was: `--resume`, `--resume auto`, or `--load` with the path of `--save`."""
+    own = {choice.text for choice in place.choices}
     return any(
-        value is not None and value.text.lower() not in (*_BY_ITSELF, *_NOT_AT_ALL) for value in _resumptions(launch)
+        value is None or value.text.lower() in _BY_ITSELF or value.text in own for value in _resumptions(place.launch)
     )
+
+
+def resumes_from_elsewhere(place: Place) -> bool:
+    """True if a program is told from which other path to resume."""
+    known = {*_BY_ITSELF, *(choice.text for choice in place.choices)}
+    return any(
+        value is not None and not {value.text, value.text.lower()} & known for value in _resumptions(place.launch)
+    )
+
+
+def is_told_to_resume(launch: Launch) -> bool:
+    return any(True for _ in _resumptions(launch))
 
 
 def _resumptions(launch: Launch) -> Iterator[Word | None]:
@@ -169,7 +177,7 @@ def _exported(script: BatchScript) -> Iterator[Place]:
     work = script.work
     if not work:
         return
-    used = {name for command in script.commands for word in command.words for name in word.variables}
+    used = {name for command, _ in work for word in command.words for name in word.variables}
     for assignment in script.shell.assignments:
         is_exported = script.source.data[: assignment.begin].rstrip().endswith(b"export")
         if not is_exported or assignment.value is None or assignment.name in used or assignment.around.is_conditional:

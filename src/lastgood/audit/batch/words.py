@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
+_INSIDE = re.compile(r"(?<!\\)\$([A-Za-z_]\w*|\d)")
+_NAMED = re.compile(rb"\$(?:[A-Za-z_]\w*|\d)")
+_IN_WORDS = frozenset(b"/.:,@%+~^-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _ESCAPE = re.compile(r"\\(\n|.)", re.DOTALL)
 _ESCAPE_IN_QUOTES = re.compile(r"\\([$`\"\\\n])")
 _CUT = re.compile(r"(%%?|##?)([^$`\"'\\]{1,40})\Z", re.DOTALL)
@@ -150,6 +153,8 @@ def _parts(node: "Node", source: Source, base: int, depth: int = 0) -> Iterator[
         name = source.text(base + found.start_byte, base + found.end_byte) if found is not None else ""
         match = _NAME.match(name)
         yield Part("variable", match[0] if match else name, raw)
+    elif kind == "$" and raw == "$$":
+        yield Part("variable", "$", raw)
     elif kind == "command_substitution":
         yield Part("command", raw[1:-1] if raw.startswith("`") else raw[2:-1], raw)
     elif kind in ("string", "translated_string", "concatenation", "command_name"):
@@ -163,8 +168,7 @@ def _parts(node: "Node", source: Source, base: int, depth: int = 0) -> Iterator[
             if child.type not in ('"', '$"'):
                 yield from _parts(child, source, base, depth + 1)
     elif kind == "string_content":
-        plain = _ESCAPE_IN_QUOTES.sub(_unescaped, raw) if "\\" in raw else raw
-        yield Part("text", plain, plain)
+        yield from _text_and_variables(raw, _ESCAPE_IN_QUOTES)
     elif kind == "ansi_c_string":
         yield Part("text", raw[2:-1], raw[2:-1])
     elif kind in ("process_substitution", "arithmetic_expansion"):
@@ -175,8 +179,42 @@ def _parts(node: "Node", source: Source, base: int, depth: int = 0) -> Iterator[
                 yield Part("text", " ", " ")
             yield from _parts(child, source, base, depth + 1)
     else:
-        plain = _ESCAPE.sub(_unescaped, raw) if "\\" in raw else raw
-        yield Part("text", plain, plain)
+        yield from _text_and_variables(raw, _ESCAPE)
+
+
+def _text_and_variables(raw: str, escape: re.Pattern[str]) -> Iterator[Part]:
+    """Text, with the variables in it that the parser was not shown: see `parsable`."""
+    at = 0
+    for match in [*_INSIDE.finditer(raw), None]:
+        text = raw[at : len(raw) if match is None else match.start()]
+        if text or (match is None and not at):
+            plain = escape.sub(_unescaped, text) if "\\" in text else text
+            yield Part("text", plain, plain)
+        if match is not None:
+            yield Part("variable", match[1], match[0])
+            at = match.end()
+
+
+def parsable(data: bytes) -> bytes:
+    """The same bytes, but `_NAME` for each `$NAME` that follows text in a word.
+
+    tree-sitter-bash 0.25.1 takes `$A/$B.c` for `$A/$` and `B.c`.
+
+    >>> parsable(b"X=$A/$B.c Y=$A$B Z=a\\\\$B")
+    b'X=$A/_B.c Y=$A$B Z=a\\\\$B'
+    """
+    if b"$" not in data:
+        return data
+    changed = bytearray(data)
+    end, was_hidden = -1, False
+    for match in _NAMED.finditer(data):
+        begin = match.start()
+        # What stands right behind another variable's name is no text.
+        was_hidden = was_hidden if begin == end else begin > 0 and data[begin - 1] in _IN_WORDS
+        if was_hidden:
+            changed[begin] = ord("_")
+        end = match.end()
+    return bytes(changed)
 
 
 def _unescaped(match: re.Match[str]) -> str:

@@ -19,7 +19,7 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
     seen = set()
     for place in places_of(script):
         names = {new_at_each_start(choice) for choice in place.choices}
-        if "" in names or place.choices in seen or resumes_from_elsewhere(place.launch):
+        if "" in names or place.choices in seen or resumes_from_elsewhere(place):
             continue
         severity = _severity(place, comes_back)
         if severity is not None:
@@ -34,7 +34,7 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
 
 
 def _severity(place: Place, comes_back: bool) -> Severity | None:
-    if resumes_by_itself(place.launch):
+    if resumes_by_itself(place):
         return Severity.LOST if comes_back else Severity.MAY_BE_LOST
     if place.is_for_checkpoints:
         return Severity.MAY_BE_LOST

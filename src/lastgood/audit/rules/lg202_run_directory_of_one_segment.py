@@ -21,8 +21,8 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
     for place in places_of(script):
         changing = new_in_each_job if is_chain_of_jobs(script) else new_in_each_task
         names = {changing(choice) for choice in place.choices}
-        knows = place.is_for_checkpoints or resumes_by_itself(place.launch) or is_training(place.launch)
-        if "" in names or not knows or place.choices in seen or resumes_from_elsewhere(place.launch):
+        knows = place.is_for_checkpoints or resumes_by_itself(place) or is_training(place.launch)
+        if "" in names or not knows or place.choices in seen or resumes_from_elsewhere(place):
             continue
         seen.add(place.choices)
         other, stable = ("task", "$SLURM_ARRAY_JOB_ID") if script.is_chained_array else ("job", "$SLURM_JOB_NAME")
@@ -31,7 +31,7 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
             message=f"`{place.option}` is made of {sorted(names)[0]}, and each segment of this chain is a {other} with another "
             "one: it does not find what the segment before saved",
             remedy=f"use what all segments have in common, such as {stable}",
-            severity=Severity.LOST if resumes_by_itself(place.launch) else None,
+            severity=Severity.LOST if resumes_by_itself(place) else None,
         )
 
 

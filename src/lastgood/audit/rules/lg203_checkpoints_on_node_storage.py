@@ -25,7 +25,9 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
         path, storage = found
         if not (place.is_for_checkpoints or saves(place.launch) or is_training(place.launch)):
             continue
-        if not place.is_for_checkpoints and is_filled_before(script, path, place.command):
+        is_copied_away = is_copied(script, path, place.command) is not Copied.NEVER
+        if not is_copied_away and is_filled_before(script, path, place.command):
+            # Something to read from.
             continue
         hit = _hit(script, path, storage, place.command, place.written, f"`{place.option}` is")
         if hit is not None:

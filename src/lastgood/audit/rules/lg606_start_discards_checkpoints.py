@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from lastgood.audit.batch.applications import openfoam
 from lastgood.audit.batch.attempts import runs_again
-from lastgood.audit.batch.places import places_of, resumes_from_elsewhere, saves
+from lastgood.audit.batch.places import is_told_to_resume, places_of, saves
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.batch.shell import Command
 from lastgood.audit.rule import Context, Hit, Rule, Severity
@@ -48,7 +48,7 @@ def _removals(script: BatchScript) -> Iterator[Hit]:
 def _overwritten(script: BatchScript) -> Iterator[Hit]:
     for _, launch in script.work:
         word = next((w for w in launch.words[1:] if w.text.replace("-", "_") == "__overwrite_output_dir"), None)
-        if word is not None and not resumes_from_elsewhere(launch):
+        if word is not None and not is_told_to_resume(launch):
             yield Hit(
                 span=word.span,
                 message="`--overwrite_output_dir` makes the program pass over the checkpoints that are there, and the job is started again by "

@@ -16,13 +16,18 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
     if not runs:
         return
     run = runs[-1]
+    # Several runs that all write `state.cpt` must not read each other's.
+    is_shared = run.stem == "state" and len(list(mdruns(script))) > 1
+    options = (
+        "-cpo NAME.cpt -cpi NAME.cpt` with a name of its own for each run" if is_shared else f"-cpi {run.stem}.cpt`"
+    )
     is_again = runs_again(script, context)
     yield Hit(
         span=run.launch.words[0].span if run.launch.words[0].span.line else run.command.span,
         message="`mdrun` without `-cpi`: "
         + ("each start of this job begins" if is_again else "a job that is requeued or submitted again begins")
         + f" at step 0, though `{run.stem}.cpt` is there",
-        remedy=f"add `-cpi {run.stem}.cpt`: at the first start, where there is none, GROMACS begins at step 0 with the same command",
+        remedy=f"add `{options}: where there is no such file yet, GROMACS begins at step 0 with the same command",
         severity=Severity.LOST if is_again else None,
     )
 

@@ -1,0 +1,4 @@
+#!/bin/bash
+#SBATCH --time=24:00:00
+#SBATCH --no-requeue
+srun python train.py --save-dir runs/$(date +%s)

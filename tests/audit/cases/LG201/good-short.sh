@@ -1,0 +1,5 @@
+#!/bin/bash
+#SBATCH --time=10:00
+#SBATCH --requeue
+#SBATCH --open-mode=append
+srun python train.py --save-dir runs/$(date +%s)

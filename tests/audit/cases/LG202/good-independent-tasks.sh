@@ -1,0 +1,6 @@
+#!/bin/bash
+#SBATCH --time=24:00:00
+#SBATCH --array=0-9%1
+#SBATCH --requeue
+#SBATCH --open-mode=append
+srun python train.py --seed $SLURM_ARRAY_TASK_ID --checkpoint-dir ckpt/$SLURM_ARRAY_TASK_ID --resume

@@ -1,0 +1,6 @@
+#!/bin/bash
+#SBATCH --time=24:00:00
+#SBATCH --requeue
+#SBATCH --open-mode=append
+cd /project/$SLURM_JOB_ID
+srun gmx_mpi mdrun -deffnm md -cpi md.cpt -maxh 23

@@ -1,0 +1,4 @@
+#!/bin/bash
+#SBATCH --time=24:00:00
+#SBATCH --array=1-5
+srun ./a $SLURM_ARRAY_TASK_ID

@@ -1,0 +1,6 @@
+#!/bin/bash
+#SBATCH --time=24:00:00
+#SBATCH --requeue
+#SBATCH --open-mode=append
+nvidia-smi > gpus.txt
+srun python train.py --resume

@@ -1,0 +1,6 @@
+#!/bin/bash
+#SBATCH --time=24:00:00
+#SBATCH --requeue
+#SBATCH --open-mode=append
+CKPT=$(ls -d out/checkpoint-* | sort -t- -k2,2n | tail -1)
+srun python train.py --resume $CKPT

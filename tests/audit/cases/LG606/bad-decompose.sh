@@ -1,0 +1,7 @@
+#!/bin/bash
+#SBATCH --time=24:00:00
+#SBATCH --requeue
+#SBATCH --open-mode=append
+blockMesh
+decomposePar -force
+srun icoFoam -parallel

@@ -1,0 +1,10 @@
+#!/bin/bash
+#SBATCH --time=24:00:00
+#SBATCH --requeue
+#SBATCH --open-mode=append
+cat > in.eq <<END
+read_data a.data
+include common.in
+run 9000000
+END
+mpirun lmp -in in.eq

@@ -1,0 +1,10 @@
+#!/bin/bash
+#SBATCH --time=24:00:00
+#SBATCH --requeue
+#SBATCH --open-mode=append
+cat > in.eq <<END
+read_restart st.*
+restart 5000 st.a st.b
+run 9000000 upto
+END
+mpirun lmp -in in.eq
