@@ -12,7 +12,7 @@ FindInclude = Callable[[str, str], Source | None]
 """The file that `Include` names in the file `near`: (near, path) -> its text, None if there is none."""
 
 _NAME = rb"[A-Za-z][\w.]*(?:\[\d+\])?"
-_CONF_PAIR = re.compile(rb"(%s)[ \t]*[-+*/]?=[ \t]*(\"[^\"\n]*\"|[^\s\"]\S*)?" % _NAME)
+_CONF_PAIR = re.compile(rb"(%s)[ \t]*[-+*/]?=[ \t]*(\"[^\"\n]*\"|(?:\{\{.*?\}\}|[^\s\"])(?:\{\{.*?\}\}|\S)*)?" % _NAME)
 _DUMP_LINE = re.compile(rb"(%s)[ \t]*=[ \t]?(.*?)[ \t\r]*\Z" % _NAME)
 _RECORD_PAIR = re.compile(rb"(?:^|(?<=\s))(%s)=(\S*)" % _NAME)
 _INCLUDE = re.compile(rb"\s*include[ \t]+(\S+)", re.IGNORECASE)
@@ -22,7 +22,7 @@ _PARTITION_RECORD = re.compile(
     rb"^PartitionName=\S+[ \t\r]*\n[ \t]+\w+=|^PartitionName=[^\n]*[ \t]TotalNodes=\d", re.MULTILINE
 )
 _QOS_HEADING = re.compile(rb"(?:\w+\|)*Name\|[\w|%]*\s*\Z")
-_PLACEHOLDER = re.compile(rb"\{\{|<%|\$\{|\$[A-Za-z]|@\w+@|<[A-Za-z][\w-]*>")
+_PLACEHOLDER = re.compile(rb"\{\{|<%|\$\{|\$[A-Za-z]|@\w+@|<[A-Za-z][\w-]*>|\{[A-Za-z_]\w*\}")
 _TEMPLATE_BLOCK = re.compile(rb"\{%-?\s*(\w+)|<%-?\s*(if|unless|for|end)\b|^\s*\{\{[#/-]")
 _NO_SETTINGS = (b"nodename", b"frontendname", b"nodeset", b"downnodes", b"switchname", b"blockname")
 _OPENS = (b"if", b"for", b"unless", b"block", b"macro", b"raw")
@@ -107,7 +107,10 @@ class _Reader:
             return
         pairs = [pair for pair in _CONF_PAIR.finditer(text) if not text[: pair.start()][-1:].strip()]
         rest = _CONF_PAIR.sub(b"", text).strip()
-        if rest and not (_PLACEHOLDER.search(text) or self.depth):
+        if rest and _PLACEHOLDER.search(rest):
+            # Whole lines are filled in.
+            self.written.has_gaps = True
+        elif rest and not self.depth:
             self.strange += 1
             if self.strange <= _MANY:
                 words = (rest if len(rest) <= 40 else rest[:40] + b"...").decode("utf-8", "replace")
@@ -122,6 +125,8 @@ class _Reader:
             self.has_main = True
         elif value.upper() == "DEFAULT":
             kept = self.defaults
+        elif _PLACEHOLDER.search(value.encode()):
+            return
         else:
             kept = self.written.partitions[value] = dict(self.defaults)
             self.written.of_conf.add(value)

@@ -154,14 +154,11 @@ class Checkpoints:
         words = [] if save.target is None else [*self.path(save.target).literals, ast.unparse(save.target)]
         return any(re.search(r"tmp|temp(?!erature|late)|\.part", word, re.IGNORECASE) for word in words)
 
-    def is_seen_by_a_load(self, save: Save) -> bool:
+    def is_same_file(self, save: Save, load: Load) -> bool:
         """What it writes is read again by the same program, by the same name."""
-        if save.target is None:
+        if save.target is None or load.source is None or not load.is_file:
             return False
-        written = self._keys(save.target)
-        return any(
-            load.is_file and load.source is not None and written & self._keys(load.source) for load in self.loads
-        )
+        return bool(self._keys(save.target) & self._keys(load.source))
 
     @cached_property
     def written(self) -> list[ast.expr]:
@@ -198,7 +195,9 @@ class Checkpoints:
             return self._by_function(call, name)
         if name in _WHOLE_FUNCTIONS:
             return Save(call, name, None, None, frozenset({WHOLE}), is_plain=False)
-        if method in self._tree.functions or not isinstance(call.func, ast.Name | ast.Attribute):
+        if any(
+            self._tree.may_call(call, function) for function in self._tree.functions.get(method, ())
+        ) or not isinstance(call.func, ast.Name | ast.Attribute):
             # What a function of this file saves is seen in the function.
             return None
         receiver = name.rpartition(".")[0]

@@ -35,7 +35,7 @@ class Flow:
                 elif isinstance(outer, Function):
                     if outer not in seen:
                         seen.add(outer)
-                        pending += self._tree.called.get(outer.name, ())
+                        pending += self._tree.callers_of(outer)
                     break
         return found
 
@@ -56,7 +56,7 @@ class Flow:
                 elif isinstance(outer, Function):
                     if outer not in seen:
                         seen.add(outer)
-                        pending += self._tree.called.get(outer.name, ())
+                        pending += self._tree.callers_of(outer)
                     break
         return found
 
@@ -76,7 +76,7 @@ class Flow:
                 elif isinstance(outer, Function):
                     if outer not in seen:
                         seen.add(outer)
-                        pending += self._tree.called.get(outer.name, ())
+                        pending += self._tree.callers_of(outer)
                     break
         return found
 
@@ -97,7 +97,7 @@ class Flow:
         here = [loop.lineno for loop in self.training_loops if self._tree.function_of(loop) is function]
         if here:
             return node.lineno < min(here)
-        calls = self._tree.called.get(function.name, [])
+        calls = self._tree.callers_of(function)
         return any(call is not node and self._is_above(call) for call in calls)
 
     def _is_above(self, call: ast.Call) -> bool:

@@ -1,7 +1,6 @@
 """What a program does when a signal tells it to stop. Pure."""
 
 import ast
-from collections.abc import Iterator
 
 from lastgood.audit.python.program import Program
 from lastgood.audit.python.tree import Function, last
@@ -19,7 +18,7 @@ def exits_with_success(program: Program, body: Function | ast.Lambda) -> ast.Cal
 
 def is_requeueing(program: Program) -> bool:
     """It asks the scheduler itself to run the job again."""
-    return any("requeue" in text or "sbatch" in text for text in _strings(program.syntax.module))
+    return b"requeue" in program.source.data or b"sbatch" in program.source.data
 
 
 def _is_success(call: ast.Call) -> bool:
@@ -27,9 +26,3 @@ def _is_success(call: ast.Call) -> bool:
         return last(ast.unparse(call.func)) != "_exit"
     code = call.args[0]
     return isinstance(code, ast.Constant) and code.value in (0, None)
-
-
-def _strings(node: ast.AST) -> Iterator[str]:
-    for inner in ast.walk(node):
-        if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
-            yield inner.value

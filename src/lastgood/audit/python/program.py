@@ -108,13 +108,9 @@ class Program:
     @cached_property
     def trainers(self) -> list[ast.Call]:
         """Trainers of Lightning and of transformers, where they are made: they own the loop and its checkpoints."""
-        found = []
-        for call in self.syntax.calls:
-            name = self.syntax.name_of(call.func)
-            is_of_a_framework = self.uses("lightning") or self.uses("transformers")
-            if is_of_a_framework and _TRAINER.search(name):
-                found.append(call)
-        return found
+        if not (self.uses("lightning") or self.uses("transformers")):
+            return []
+        return [call for call in self.syntax.calls if _TRAINER.search(self.syntax.name_of(call.func))]
 
     @cached_property
     def is_owned(self) -> bool:

@@ -9,6 +9,10 @@ from lastgood.audit.source import Source, Span
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Loop = ast.For | ast.AsyncFor | ast.While
 
+_OF_MODULES = frozenset(
+    {"train", "eval", "to", "forward", "step", "zero_grad", "parameters", "state_dict", "load_state_dict"}
+)
+
 
 class Tree:
     """One walk over a program. Raises SyntaxError for what is no Python.
@@ -27,6 +31,7 @@ class Tree:
         self.calls: list[ast.Call] = []
         self.loops: list[Loop] = []
         self.tries: list[ast.Try] = []
+        self.classes: set[str] = set()
         self.functions: dict[str, list[Function]] = {}
         self.assigned: dict[tuple[ast.AST | None, str], list[ast.expr]] = {}
         """What a name in a function (None: the module) or a dotted name anywhere is set to."""
@@ -87,6 +92,44 @@ class Tree:
                 if isinstance(inner, ast.Call):
                     yield inner
 
+    def callers_of(self, function: Function) -> list[ast.Call]:
+        """Calls in this file that may be of this function."""
+        return [call for call in self.called.get(function.name, ()) if self.may_call(call, function)]
+
+    def may_call(self, call: ast.Call, function: Function) -> bool:
+        """Whether a call of something of that name can be meant for it.
+
+        A method is called on an object: on `self` in its own class, or on what its class made; of other objects nobody
+        knows the class, and names that PyTorch's modules have, too, are then taken for theirs.
+        """
+        owner = next((above for above in self.above(function) if isinstance(above, ast.ClassDef | Function)), None)
+        if not isinstance(owner, ast.ClassDef):
+            return isinstance(call.func, ast.Name)
+        if not isinstance(call.func, ast.Attribute):
+            return False
+        receiver = call.func.value
+        if isinstance(receiver, ast.Name) and receiver.id in ("self", "cls"):
+            own = next((above for above in self.above(call) if isinstance(above, ast.ClassDef)), None)
+            return own is None or own is owner or own.name not in self._has_method(function.name)
+        made = [value for value in self.assigned_to(receiver) if isinstance(value, ast.Call)]
+        names = {last(self.name_of(value.func)) for value in made}
+        if names & self.classes:
+            return owner.name in names or not names & self._has_method(function.name)
+        return function.name not in _OF_MODULES
+
+    def assigned_to(self, node: ast.expr) -> list[ast.expr]:
+        """What a name is set to, in its function or the module; a call is itself."""
+        if isinstance(node, ast.Name):
+            return self.assigned.get((self.function_of(node), node.id)) or self.assigned.get((None, node.id), [])
+        if isinstance(node, ast.Attribute):
+            return self.assigned.get((None, self.name_of(node)), [])
+        return [node]
+
+    def _has_method(self, name: str) -> set[str]:
+        """Classes of this file that have a method of that name."""
+        owners = (self.parents.get(function) for function in self.functions.get(name, ()))
+        return {owner.name for owner in owners if isinstance(owner, ast.ClassDef)}
+
     def own_functions_called(self, *nodes: ast.AST, depth: int = 4) -> list[Function]:
         """Functions of this file that are called there, or by one of those."""
         found: list[Function] = []
@@ -95,7 +138,7 @@ class Tree:
             node, level = pending.pop()
             for call in self.calls_in(node):
                 for function in self.functions.get(last(self.name_of(call.func)), ()):
-                    if function not in found and level < depth:
+                    if function not in found and level < depth and self.may_call(call, function):
                         found.append(function)
                         pending.append((function, level + 1))
         return found
@@ -136,6 +179,8 @@ class Tree:
                 self.tries.append(node)
             case ast.While():
                 self.loops.append(node)
+            case ast.ClassDef(name=name):
+                self.classes.add(name)
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self.functions.setdefault(node.name, []).append(node)
             case ast.AugAssign(target=target):

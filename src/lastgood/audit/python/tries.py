@@ -15,12 +15,16 @@ _NO_STATE = re.compile(r"pretrain|imagenet|backbone|\.hub|tokenizer|ema\b|vgg|re
 def loads_within(program: Program, block: ast.Try) -> Load | None:
     """The load of a checkpoint that a `try` is there for."""
     within = set(program.syntax.calls_in(*block.body))
-    found = [load for load in program.loads if load.call in within]
+    found = [load for load in program.loads if load.call in within and _is_of_a_checkpoint(program, load)]
     if not found or _NO_STATE.search(" ".join(ast.unparse(statement) for statement in block.body)):
         return None
     # A long block is tried for other reasons.
     is_short = len(block.body) <= 12
     return found[0] if is_short and not any(call in within for call in program.flow.steps) else None
+
+
+def _is_of_a_checkpoint(program: Program, load: Load) -> bool:
+    return not load.how.startswith("numpy.") or program.checkpoints.is_own(load)
 
 
 def gives_up_silently(program: Program, block: ast.Try) -> ast.ExceptHandler | None:

@@ -41,29 +41,25 @@ class Values:
 
     def within(self, node: ast.expr) -> list[ast.expr]:
         """All expressions inside of it, with names followed."""
+        return self.parts_of(node)[0]
+
+    def parts_of(self, node: ast.expr) -> tuple[list[ast.expr], list[ast.expr]]:
+        """The same, and the names that were followed."""
         found: list[ast.expr] = []
+        names: list[ast.expr] = []
         seen: set[ast.AST] = set()
         pending: list[tuple[ast.expr, int]] = [(node, 0)]
         while pending:
             expression, level = pending.pop()
-            for value in self.of(expression):
+            values, on_the_way = self.followed(expression)
+            names += [name for name in on_the_way if isinstance(name, ast.Name | ast.Attribute) and name not in seen]
+            for value in values:
                 if value in seen or level > _DEPTH:
                     continue
                 seen.add(value)
                 found.append(value)
                 pending += [(inner, level + 1) for inner in _parts(value)]
-        return found
-
-    def parameter_of(self, node: ast.expr) -> tuple[Function, str] | None:
-        """The function whose parameter a name is."""
-        if not isinstance(node, ast.Name):
-            return None
-        function = self._tree.function_of(node)
-        while function is not None:
-            if any(argument.arg == node.id for argument in _arguments(function)):
-                return function, node.id
-            function = self._tree.function_of(function)
-        return None
+        return found, names
 
     def _follow(self, node: ast.expr, found: list[ast.expr], seen: set[ast.AST], level: int) -> None:
         if node in seen:
@@ -96,7 +92,7 @@ class Values:
         names = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
         default = _default(function, name)
         found: list[ast.expr] = []
-        for call in self._tree.called.get(function.name, ()):
+        for call in self._tree.callers_of(function):
             is_method = isinstance(call.func, ast.Attribute) and names[:1] in (["self"], ["cls"])
             given = [keyword.value for keyword in call.keywords if keyword.arg == name]
             if not given and name in names:
@@ -111,7 +107,7 @@ class PathParts:
 
     def __init__(self, tree: Tree, values: Values, path: ast.expr) -> None:
         self._tree = tree
-        self.nodes = values.within(path)
+        self.nodes, self._names = values.parts_of(path)
 
     @property
     def times(self) -> list[ast.expr]:
@@ -121,7 +117,7 @@ class PathParts:
     @property
     def counters(self) -> list[ast.expr]:
         """Names that change from one turn of a loop to the next."""
-        return [node for node in self.nodes if self._is_counter(node)]
+        return [node for node in dict.fromkeys([*self.nodes, *self._names]) if self._is_counter(node)]
 
     @property
     def literals(self) -> list[str]:

@@ -17,7 +17,9 @@ def check(program: Program, context: Context) -> Iterator[Hit]:
     for save in regular:
         if checkpoints.is_of_the_best(save) or checkpoints.is_renamed(save):
             continue
-        is_read_again = checkpoints.is_seen_by_a_load(save)
+        is_read_again = any(
+            checkpoints.is_same_file(save, load) and not program.flow.loops_around(load.call) for load in program.loads
+        )
         is_resumed = save.is_for_resuming and any(load.is_file for load in program.loads)
         is_of_a_job = program.is_job and program.flow.is_in_training(save.call)
         if not ((is_of_a_job and is_resumed) or (is_read_again and (is_of_a_job or not program.flow.has_training))):

@@ -32,7 +32,7 @@ def check(program: Program, context: Context) -> Iterator[Hit]:
 
 def _is_tried(program: Program, node: ast.AST) -> bool:
     function = program.syntax.function_of(node)
-    callers = program.syntax.called.get(function.name, []) if function is not None else []
+    callers = program.syntax.callers_of(function) if function is not None else []
     return any(isinstance(above, ast.Try) for place in (node, *callers) for above in program.syntax.above(place))
 
 
