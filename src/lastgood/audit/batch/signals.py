@@ -24,7 +24,7 @@ _SHELLS = ("bash", "sh", "dash", "ksh", "zsh", "ash")
 _KILLERS = ("kill", "pkill", "killall", "skill")
 _HARMLESS = re.compile(
     r"(activate|bashrc|bash_profile|profile|setup_env|setvars\.sh|conda\.sh|mamba\.sh|init/(ba)?sh|modules?\.sh|lmod\.sh"
-    r"|z00_lmod\.sh|\.env|env\.sh|environment|/etc/[\w/.-]+|setup(-env)?\.(ba)?sh|bashrc_[\w.-]+|GMXRC|spack[\w/.-]*\.sh)\Z"
+    r"|z00_lmod\.sh|\.env|env\.sh|environment|/etc/[\w/.-]+|bashrc_[\w.-]+|GMXRC|spack[\w/.-]*\.sh)\Z"
 )
 
 
@@ -73,6 +73,16 @@ def reads_other_scripts(script: BatchScript) -> bool:
         and command.arguments
         and not _HARMLESS.search(script.resolve(command.arguments[0]).text.partition(" ")[0])
         for command in script.commands
+    )
+
+
+def names_signal(script: BatchScript, signal: str) -> bool:
+    """True if a command that is no trap is given the signal's name: a function from elsewhere may set the trap."""
+    return any(
+        signal_name(word.text) == signal
+        for command in script.commands
+        if command.name not in ("trap", "kill", "echo", "scancel")
+        for word in command.arguments
     )
 
 
@@ -205,8 +215,12 @@ def _background(script: BatchScript) -> list[Command]:
     ]
 
 
-def uses_wrapper(launch: Launch, *names: str) -> bool:
-    return any(wrapper.name in names for wrapper in launch.wrappers)
+def name_of(launch: Launch) -> str:
+    """A program's name for a message: of its own file rather than of what runs it."""
+    path = launch.python_script
+    if not path and launch.program in _SHELLS and len(launch.words) > 1 and launch.words[1].is_literal:
+        path = launch.words[1].text
+    return path.rpartition("/")[2] or launch.program or "the program"
 
 
 def shown(signal: EarlySignal) -> str:

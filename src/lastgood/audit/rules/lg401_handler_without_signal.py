@@ -20,6 +20,9 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
         return
     if b"--signal" in script.source.data or not is_shell_script(script):
         return
+    if own_traps(script, "TERM"):
+        # It has something for the time limit, too.
+        return
     for trap in own_traps(script, *_ON_REQUEST):
         name = next((name for name in trap.signals if name in _ON_REQUEST), "")
         if not name or _sends(script, name):

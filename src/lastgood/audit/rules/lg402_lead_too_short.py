@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from lastgood.audit.batch.limits import in_words
+from lastgood.audit.batch.limits import in_words, is_short
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.batch.signals import SLACK_S, early_signal, shown
 from lastgood.audit.rule import Context, Hit, Rule, Severity
@@ -16,7 +16,7 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
         return
     write_s, lead = context.write_s, f"{asked.lead_s:g} s"
     if write_s is None:
-        if asked.lead_s < _VERY_SHORT_S:
+        if asked.lead_s < _VERY_SHORT_S and not asked.is_for_shell and not is_short(script):
             yield Hit(
                 span=asked.span,
                 message=f"{shown(asked)} leaves at least {lead}: the step that is under way and the save have to fit in, "

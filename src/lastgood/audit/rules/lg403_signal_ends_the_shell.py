@@ -9,6 +9,7 @@ from lastgood.audit.batch.signals import (
     early_signal,
     is_replaced,
     is_shell_script,
+    names_signal,
     own_traps,
     reads_other_scripts,
     shown,
@@ -22,7 +23,7 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
         return
     if not is_shell_script(script) or reads_other_scripts(script) or is_replaced(script):
         return
-    if own_traps(script, asked.name, "EXIT") or not script.launches:
+    if own_traps(script, asked.name, "EXIT") or names_signal(script, asked.name) or not script.launches:
         return
     yield Hit(
         span=asked.span,

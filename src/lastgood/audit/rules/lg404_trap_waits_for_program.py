@@ -3,7 +3,15 @@
 from collections.abc import Iterator
 
 from lastgood.audit.batch.script import BatchScript
-from lastgood.audit.batch.signals import early_signal, foreground_work, is_replaced, is_shell_script, own_traps, shown
+from lastgood.audit.batch.signals import (
+    early_signal,
+    foreground_work,
+    is_replaced,
+    is_shell_script,
+    name_of,
+    own_traps,
+    shown,
+)
 from lastgood.audit.rule import Context, Hit, Rule, Severity
 
 
@@ -19,13 +27,12 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
         # Between two rounds of a loop the trap runs, which may be what is meant.
         return
     command, launch = work[-1]
-    program = launch.program or "the program"
     ends = (
         "" if any("TERM" in trap.signals for trap in own_traps(script, "TERM")) else ", which ends the shell before it"
     )
     yield Hit(
         span=command.span,
-        message=f"bash runs the trap for {asked.name} only when {program} has ended: {shown(asked)} does nothing until the "
+        message=f"bash runs the trap for {asked.name} only when {name_of(launch)} has ended: {shown(asked)} does nothing until the "
         f"time limit{ends}",
         remedy="start it in the background and wait: put ` & child=$!` behind it, and `wait $child` twice on the next lines",
         severity=None if ends else Severity.MAY_BE_LOST,

@@ -62,7 +62,7 @@ def _ends_attempt(script: BatchScript, trap: Trap) -> str:
             continue
         if command.name not in _TALK or any(">" in r.operator and r.target.text not in _OUT for r in command.redirects):
             return ""
-        said = _end(command) or said
+        said = said if _end(command) == "ends the script" and said else _end(command) or said
     return said
 
 

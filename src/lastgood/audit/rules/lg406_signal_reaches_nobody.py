@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from lastgood.audit.batch.programs import Launch
 from lastgood.audit.batch.script import BatchScript
-from lastgood.audit.batch.signals import early_signal, is_shell_script, reads_other_scripts, shown
+from lastgood.audit.batch.signals import early_signal, is_shell_script, name_of, reads_other_scripts, shown
 from lastgood.audit.rule import Context, Hit, Rule, Severity
 
 _MAY_START_STEPS = re.compile(rb"\b(srun|mpirun|mpiexec|prun|ibrun|orterun|hydra|submitit|parsl|dask|ray)\b")
@@ -26,18 +26,14 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
     if not script.work or not all(_is_plain(launch) for _, launch in script.work):
         return
     command, launch = script.work[-1]
-    program = _name(launch)
+    program = launch.program if launch.program == "python" else launch.words[0].text
     to_shell = f"--signal=B:{asked.text.removeprefix('R:')}"
     yield Hit(
         span=asked.span,
-        message=f"{shown(asked)} goes to steps, and no srun starts one here: nobody gets it, {program} (line "
+        message=f"{shown(asked)} goes to steps, and no srun starts one here: nobody gets it, {name_of(launch)} (line "
         f"{command.span.line}) first hears of the end when the time limit has come",
         remedy=f"start it with `srun {program} ...`, or ask for `{to_shell}` and pass it on in a trap",
     )
-
-
-def _name(launch: Launch) -> str:
-    return launch.program or launch.words[0].text
 
 
 def _is_plain(launch: Launch) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from lastgood.audit.batch.exits import has_errexit
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.batch.shell import Command, Trap
-from lastgood.audit.batch.signals import early_signal, kills_in, own_traps
+from lastgood.audit.batch.signals import early_signal, kills_in, name_of, own_traps
 from lastgood.audit.rule import Context, Hit, Rule, Severity
 
 _WAITING = ("wait", "sleep", "tail", "inotifywait")
@@ -19,10 +19,19 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
     for trap in own_traps(script, "TERM", *names):
         if any(name in ("EXIT", "ERR") for name in trap.signals) or not _only_tells(script, trap):
             continue
+        signal = next(name for name in trap.signals if name == "TERM" or name in names)
+        program = next((name_of(t) for k in kills_in(script, trap.body) for t in k.targets), "the program")
+        end = next((command for command in trap.body if command.name == "exit"), None)
+        if end is not None:
+            yield Hit(
+                span=end.span,
+                message=f"the trap tells {program} to save and ends the script at once: the job is over, and {program} is killed "
+                "while it saves",
+                remedy="put `wait` in front of this `exit`",
+            )
+            return
         in_trap = {command.begin for command in trap.body}
         waits = [c for c in script.commands if c.name == "wait" and c.begin not in in_trap and c.around.within != "-c"]
-        signal = next(name for name in trap.signals if name == "TERM" or name in names)
-        program = next((t.program for k in kills_in(script, trap.body) for t in k.targets if t.program), "the program")
         if waits and _ends_script(script, waits[0]):
             yield Hit(
                 span=waits[0].span,
@@ -43,10 +52,11 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
 
 def _only_tells(script: BatchScript, trap: Trap) -> bool:
     """The trap passes a signal on to what runs in the background, and does not wait for it."""
-    kills = [kill for kill in kills_in(script, trap.body) if kill.targets and kill.signal not in ("KILL", "9")]
-    return bool(kills) and not any(
-        c.name in _WAITING or c.around.loops or (c.name in ("scontrol", "sbatch", "exec")) for c in trap.body
+    tells = any(kill.targets and kill.signal != "KILL" for kill in kills_in(script, trap.body)) or any(
+        command.name == "scancel" and any(w.text.partition("=")[0] in ("-s", "--signal") for w in command.arguments)
+        for command in trap.body
     )
+    return tells and not any(c.name in _WAITING or c.around.loops or c.name in ("scontrol", "exec") for c in trap.body)
 
 
 def _ends_script(script: BatchScript, wait: Command) -> bool:

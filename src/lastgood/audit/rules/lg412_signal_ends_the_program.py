@@ -6,7 +6,7 @@ from lastgood.audit.batch.handlers import handles
 from lastgood.audit.batch.limits import in_words
 from lastgood.audit.batch.programs import Launch
 from lastgood.audit.batch.script import BatchScript
-from lastgood.audit.batch.signals import DEADLY, early_signal, is_shell_script, reached, shown
+from lastgood.audit.batch.signals import DEADLY, early_signal, is_shell_script, name_of, reached, shown
 from lastgood.audit.rule import Context, Hit, Rule, Severity
 
 _NO_HANDLER = ("lmp", "lmp_mpi", "lmp_serial", "pw.x", "ph.x", "cp.x", "relion_refine", "relion_refine_mpi", "sleep")
@@ -29,10 +29,9 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
             )
             return
         if launch.program in _NO_HANDLER or _is_python_without(script, context, launch, signal):
-            name = launch.python_script.rpartition("/")[2] or launch.program
             yield Hit(
                 span=command.span,
-                message=f"{name} does not handle {signal}, which ends it (exit code {128 + _ABOVE[signal]}) about "
+                message=f"{name_of(launch)} does not handle {signal}, which ends it (exit code {128 + _ABOVE[signal]}) about "
                 f"{in_words(max(asked.lead_s, 60))} before the limit: it saves nothing, and the rest of its time is given away",
                 remedy=_remedy(launch, signal),
             )

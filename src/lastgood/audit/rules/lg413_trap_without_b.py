@@ -14,7 +14,7 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
     for trap in own_traps(script, asked.name):
         if asked.name not in trap.signals or trap.is_ignore:
             continue
-        at_limit = "it first runs when the time limit has come" if asked.name == "TERM" else "the trap never runs"
+        at_limit = "the trap first runs when the time limit has come" if asked.name == "TERM" else "the trap never runs"
         yield Hit(
             span=trap.span,
             message=f"{shown(asked)} without `B:` goes to steps and not to the batch shell: {at_limit}",
