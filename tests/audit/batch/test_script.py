@@ -89,6 +89,8 @@ def of_program(text: str, program: str) -> list[list[str]]:
         ("X=2; f() { local X=1; }; f; a $X", ["a", "2"]),
         ("X=/tmp/$$; a $X /tmp/$$ /tmp/$$/b", ["a", "/tmp/${$}", "/tmp/${$}", "/tmp/${$}/b"]),
         ("X=$(date +%s); a run_$X", ["a", "run_$(date +%s)"]),
+        ("A=a; B=b; X=$A/$B.tar; c $X $A/x$B$A.y $1/$2.z", ["c", "a/b.tar", "a/xba.y", "${1}/${2}.z"]),
+        ("A=a; B=b; export X=$A-$B-c; d '$A/$B.c' \"$A/$B.c x\\$B\" ${A}$B $X", ["d", "$A/$B.c", "a/b.c x$B", "ab", "a-b-c"]),
         ('X="b $Y  $Z $(c d) ${Y}"; a $X', ["a", "b", "${Y}", "${Z}", "$(c d)", "${Y}"]),
         ("X=`hostname`; a $X", ["a", "`hostname`"]),
         ("a ~/b {c,d} *.pt", ["a", "~/b", "{c,d}", "*.pt"]),

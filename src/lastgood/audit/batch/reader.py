@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from lastgood.audit.batch.shell import Around, Assignment, Command, HereDoc, Loop, Redirect, Shell, Trap, signal_name
-from lastgood.audit.batch.words import Word, word_of
+from lastgood.audit.batch.words import Word, parsable, word_of
 from lastgood.audit.source import Source, Span
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Reader:
 
     def read(self, begin: int, end: int, around: Around) -> None:
         outer, self.base = self.base, begin
-        self._walk(_parser().parse(self.source.data[begin:end]).root_node, around)
+        self._walk(_parser().parse(parsable(self.source.data[begin:end])).root_node, around)
         self.base = outer
 
     def _text(self, node: "Node") -> str:
