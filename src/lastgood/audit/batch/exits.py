@@ -60,6 +60,9 @@ def lost_code(script: BatchScript, command: Command, depth: int = 0) -> Lost | N
         return None
     if any("ERR" in trap.signals for trap in script.traps):
         return None
+    if any(span.end_line >= command.span.line for span in script.shell.unreadable):
+        # What comes behind it is not known.
+        return None
     if around.rescued_by:
         return None if _ANSWERS.search(_without_strings(around.rescued_by)) else Lost("rescued", None)
     after = _after(script, command)
