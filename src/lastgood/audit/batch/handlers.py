@@ -24,9 +24,10 @@ def handles(program: Program | None, signal: str) -> bool | None:
     """Whether the program does something of its own at a signal; None if its text does not tell."""
     if program is None:
         return None
-    if signal in _named(program.tree):
+    names = _named(program.tree)
+    if signal in names:
         return True
-    return None if _may_hide_one(program.tree) else False
+    return None if _may_hide_one(program.tree, bool(names)) else False
 
 
 def handled(program: Program | None) -> frozenset[str]:
@@ -58,7 +59,7 @@ def _is_installing(node: ast.AST) -> bool:
     return not (isinstance(given, ast.Attribute) and given.attr in ("SIG_IGN", "SIG_DFL"))
 
 
-def _may_hide_one(tree: ast.Module) -> bool:
+def _may_hide_one(tree: ast.Module, is_understood: bool) -> bool:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.level:
             return True
@@ -69,10 +70,9 @@ def _may_hide_one(tree: ast.Module) -> bool:
             top = name.partition(".")[0]
             if top not in _WITHOUT_HANDLERS and top not in sys.stdlib_module_names:
                 return True
-        if isinstance(node, (ast.Attribute, ast.Name)) and _NAME.match(
-            node.attr if isinstance(node, ast.Attribute) else node.id
-        ):
-            # It names signals, in a way that is not understood.
+        name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+        if _NAME.match(name) and not is_understood:
+            # It names signals, but where it handles them is not seen.
             return True
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and _NAME.match(node.value):
             return True

@@ -152,9 +152,10 @@ class Kill(msgspec.Struct, frozen=True):
 def kills_in(script: BatchScript, commands: Iterable[Command]) -> Iterator[Kill]:
     """The `kill`, `pkill` and `killall` among commands; those that only ask (`kill -0`) are left out."""
     for command in commands:
-        if command.name in _KILLERS:
+        if command.name in _KILLERS and not command.has_word("-l", "-L", "--list"):
             signal, targets = _arguments(command)
-            if signal in ("0", "L", "EXIT"):
+            if signal == "EXIT":
+                # kill -0
                 continue
             jobs = [job for word in targets for job in _jobs(script, command, word)]
             yield Kill(
