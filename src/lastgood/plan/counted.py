@@ -9,16 +9,16 @@ from lastgood.plan.situation import Failures
 _REMEDY = "lastgood history --sacct FILE --json > history.json writes one; or state a rate: --failures 6.5/1000nd"
 
 
-class _Group(msgspec.Struct):
+class _Group(msgspec.Struct, frozen=True):
     name: str
     rate: FailureRate | None
 
 
-class _Attempts(msgspec.Struct):
+class _Attempts(msgspec.Struct, frozen=True):
     wait_median_s: float | None = None
 
 
-class _History(msgspec.Struct):
+class _History(msgspec.Struct, frozen=True):
     """The members that a plan needs."""
 
     rate: FailureRate | None

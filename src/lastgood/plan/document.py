@@ -133,7 +133,7 @@ def read_plan(data: bytes, name: str) -> PlannedSubmission:
     remedy = "lastgood plan ... --json > plan.json writes one"
     try:
         head = msgspec.json.decode(data, type=_Head)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{name}: not a plan: {error}", safe="nothing was submitted", remedy=remedy) from None
     if head.format != FORMAT:
         raise UsageError(f"{name}: JSON, but not a plan", safe="nothing was submitted", remedy=remedy)
@@ -145,7 +145,7 @@ def read_plan(data: bytes, name: str) -> PlannedSubmission:
         )
     try:
         found = msgspec.json.decode(data, type=_Body).submit
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise DamagedError(f"{name}: a damaged plan: {error}", safe="nothing was submitted", remedy=remedy) from None
     is_sound = found.grace_s >= 0 and found.mtti_s > 0 and (found.segments is None or found.segments >= 1)
     if not is_sound or (found.lead_s is not None and not 0 < found.lead_s <= 1e9) or found.grace_s > 1e9:

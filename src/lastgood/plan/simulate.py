@@ -68,7 +68,7 @@ MOST_EVENTS = 4_000_000
 """A walk that would take more is made with fewer failures: some seconds, and a wider interval, which says so."""
 
 
-def simulate(walk: Walk, *, failures: int = 20_000, seed: int = 1) -> Outcome:
+def simulate(walk: Walk, *, failures: int = 20_000, seed: int = 1, most_events: int = MOST_EVENTS) -> Outcome:
     """Walk about so many failures. The same seed gives the same answer.
 
     >>> found = simulate(Walk(interval_s=1800, stall_s=60, mtti_s=14400), failures=2000)
@@ -78,7 +78,7 @@ def simulate(walk: Walk, *, failures: int = 20_000, seed: int = 1) -> Outcome:
     if not walk.interval_s > 0:
         raise ValueError(f"an interval of {walk.interval_s} s")
     events_each = 3 * walk.mtti_s / (walk.interval_s + walk.stall_s) + 4
-    failures = max(min(failures, int(MOST_EVENTS / events_each)), 200)
+    failures = max(min(failures, int(most_events / events_each)), 200)
     jobs = max(min(failures // 8, 2000), 25) if walk.far is None else max(min(failures // 40, 500), 25)
     # Of two levels only the far failures begin everything anew.
     cycles = math.ceil(failures * (1.0 if walk.far is None else walk.far.share) / jobs)
