@@ -20,6 +20,7 @@ LOST = {
     "srun train\necho over\nexit $?": "later",
     "srun train\necho over\nexit": "later",
     "srun train\nrc=$?\necho code $rc": "later",
+    "srun train\nif [ $? -ne 0 ]; then echo failed >&2; fi": "later",
     'srun train\necho "code $?"': "later",
     "srun train\nexit 0": "exit",
     "srun train && echo fine\nexit 0": "",
@@ -82,6 +83,10 @@ def test_a_lost_code_is_seen(text: str) -> None:
 @pytest.mark.parametrize("text", KEPT)
 def test_a_kept_code_is_not_called_lost(text: str) -> None:
     assert verdict(text) == ""
+
+
+def test_a_code_that_is_written_down_is_not_called_lost() -> None:
+    assert verdict('srun train\nrc=$?\nif [ $rc -ne 0 ]; then echo failed >> "table.tsv"; fi') == ""
 
 
 @pytest.mark.slow

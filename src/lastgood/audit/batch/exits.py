@@ -131,10 +131,20 @@ def _may_answer(after: list[Item]) -> bool:
 def _leads_to_more(test: Command, after: list[Item]) -> bool:
     """True if what is done upon a test is more than talk."""
     return any(
-        isinstance(item, Command) and item.around.is_conditional and item.name not in (*_TALK, *_TESTS)
+        isinstance(item, Command)
+        and item.around.is_conditional
+        and (item.name not in (*_TALK, *_TESTS) or _writes_a_file(item))
         for item in after
         if item.begin > test.begin
     ) or (test.name not in _TESTS)
+
+
+def _writes_a_file(command: Command) -> bool:
+    return any(
+        redirect.operator.startswith((">", "1>", "&>"))
+        and not redirect.target.text.startswith(("&", "/dev/", "1", "2"))
+        for redirect in command.redirects
+    )
 
 
 def _after(script: BatchScript, command: Command) -> list[Item]:
