@@ -13,6 +13,7 @@ Source: sbatch(1).
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import msgspec
 
@@ -235,6 +236,7 @@ def _parse(word: str) -> Iterator[tuple[str, str, bool]]:
         yield word, "", False
 
 
+@lru_cache(maxsize=1024)
 def _long_name(written: str) -> str:
     if written in _ALIASES:
         return _ALIASES[written]

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import msgspec
 
@@ -122,7 +123,7 @@ class Wrapper(msgspec.Struct, frozen=True):
         return None
 
 
-class Launch(msgspec.Struct, frozen=True):
+class Launch(msgspec.Struct, frozen=True, dict=True):
     """What a command comes to."""
 
     wrappers: tuple[Wrapper, ...]
@@ -130,7 +131,7 @@ class Launch(msgspec.Struct, frozen=True):
     words: tuple[Word, ...]
     """The program itself and its arguments; empty if only a wrapper is there."""
 
-    @property
+    @cached_property
     def program(self) -> str:
         """Its name without directories, "python" for each of its versions; empty where it is not literal."""
         if not self.words or not self.words[0].is_literal:
@@ -138,7 +139,7 @@ class Launch(msgspec.Struct, frozen=True):
         name = self.words[0].text.rpartition("/")[2]
         return "python" if _PYTHON.match(name) else name
 
-    @property
+    @cached_property
     def python_script(self) -> str:
         """The path of the Python program that it runs, as it is written; empty if it is none."""
         if any(wrapper.name in _LAUNCHERS for wrapper in self.wrappers) and self.words:

@@ -3,6 +3,8 @@
 Parsed with tree-sitter-bash. What cannot be parsed is left out, and its place is named.
 """
 
+from functools import cached_property
+
 import msgspec
 
 from lastgood.audit.batch.words import Word
@@ -59,7 +61,7 @@ class Around(msgspec.Struct, frozen=True):
     """The command that runs the string, for "eval" and "-c"."""
 
 
-class Command(msgspec.Struct, frozen=True):
+class Command(msgspec.Struct, frozen=True, dict=True):
     """One simple command."""
 
     words: tuple[Word, ...]
@@ -71,7 +73,7 @@ class Command(msgspec.Struct, frozen=True):
     end: int
     around: Around
 
-    @property
+    @cached_property
     def name(self) -> str:
         """Its first word without directories; empty if that is not literal."""
         return self.words[0].text.rpartition("/")[2] if self.words and self.words[0].is_literal else ""

@@ -3,6 +3,7 @@
 import fnmatch
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -41,7 +42,7 @@ class Part(msgspec.Struct, frozen=True):
         return before + behind
 
 
-class Word(msgspec.Struct, frozen=True):
+class Word(msgspec.Struct, frozen=True, dict=True):
     """One word of a command."""
 
     parts: tuple[Part, ...]
@@ -49,12 +50,12 @@ class Word(msgspec.Struct, frozen=True):
     begin: int
     end: int
 
-    @property
+    @cached_property
     def text(self) -> str:
         """Without quotes; variables as `${NAME}`, substitutions as they are written."""
         return "".join(f"${{{p.text}}}" if p.kind == "variable" else p.raw for p in self.parts)
 
-    @property
+    @cached_property
     def is_literal(self) -> bool:
         return all(part.kind == "text" for part in self.parts)
 
@@ -63,7 +64,7 @@ class Word(msgspec.Struct, frozen=True):
         """`"${NAME[@]}"` and the like, which is several words."""
         return len(self.parts) == 1 and self.parts[0].modifier in ("[@]", "[*]")
 
-    @property
+    @cached_property
     def variables(self) -> tuple[str, ...]:
         return tuple(part.text for part in self.parts if part.kind == "variable")
 
