@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from lastgood.audit.batch.attempts import submits_itself, submitted
+from lastgood.audit.batch.attempts import submitted
+from lastgood.audit.batch.restarts import submits_itself
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.batch.shell import Command
 

@@ -74,11 +74,12 @@ def requeues_itself(script: BatchScript, command: Command) -> bool:
 
 
 def submits_itself(script: BatchScript, command: Command) -> bool:
-    """True for `sbatch $0`, or sbatch with the script's own name."""
+    """True for `sbatch $0`, or sbatch with the script's own name, as an argument or as its input."""
     if command.name != "sbatch":
         return False
     own = script.path.rpartition("/")[2]
-    return any(_is_own(script, word, own) for word in command.arguments)
+    read = [redirect.target for redirect in command.redirects if redirect.operator == "<"]
+    return any(_is_own(script, word, own) for word in (*command.arguments, *read))
 
 
 def _is_own(script: BatchScript, word: Word, own: str) -> bool:

@@ -2,14 +2,11 @@
 
 from collections.abc import Iterator
 
-from lastgood.audit.batch.attempts import is_chain, is_chain_of_jobs, resubmissions
+from lastgood.audit.batch.attempts import is_chain, is_chain_of_jobs, resubmissions, uses_task_number
 from lastgood.audit.batch.changes import new_in_each_job, new_in_each_task
 from lastgood.audit.batch.places import is_training, places_of, resumes_by_itself, resumes_from_elsewhere
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.rule import Context, Hit, Rule, Severity
-
-_TALK = ("echo", "printf", "mkdir", "touch", "tee", "cat")
-_TASK = "SLURM_ARRAY_TASK_ID"
 
 
 def check(script: BatchScript, context: Context) -> Iterator[Hit]:
@@ -48,19 +45,14 @@ def _hands_on(script: BatchScript) -> bool:
 
 
 def _tasks_differ(script: BatchScript) -> bool:
-    """True if tasks do different work, one at a time only to be gentle: their number is used for more than a path."""
-    places = {place.written for place in places_of(script)}
-    used = [
-        word
-        for command in script.commands
-        if command.name not in _TALK
-        for word in command.words
-        if word not in places and _TASK in script.resolve(word).variables
-    ]
-    # A program can look at the variable itself only where it is given nothing else to go by.
-    tests = script.source.data.count(b"SLURM_ARRAY_TASK_ID")
-    in_paths = sum(any(_TASK in choice.variables for choice in place.choices) for place in places_of(script))
-    return bool(used) or (tests > 0 and not in_paths)
+    places = frozenset(place.written.text for place in places_of(script))
+    return uses_task_number(script, except_in=places) or _is_only_talked_of(script)
+
+
+def _is_only_talked_of(script: BatchScript) -> bool:
+    """The number stands in the script, and in no directory: who knows what for."""
+    in_paths = any("SLURM_ARRAY_TASK_ID" in choice.variables for place in places_of(script) for choice in place.choices)
+    return b"SLURM_ARRAY_TASK_ID" in script.source.data and not in_paths
 
 
 RULE = Rule(

@@ -1,5 +1,5 @@
 #!/bin/bash
 #SBATCH --time=24:00:00
 #SBATCH --no-requeue
-sbatch --begin=now+1day $0
-rsync -a /project /backup
+#SBATCH --array=1%1
+srun python train.py --resume

@@ -1,5 +1,0 @@
-#!/bin/bash
-#SBATCH --time=24:00:00
-#SBATCH --no-requeue
-srun python train.py --resume
-if [ ! -f done ]; then sbatch $0; fi

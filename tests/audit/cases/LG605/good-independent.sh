@@ -1,0 +1,5 @@
+#!/bin/bash
+#SBATCH --time=24:00:00
+#SBATCH --no-requeue
+#SBATCH --array=1-5%1
+srun python train.py --seed $SLURM_ARRAY_TASK_ID
