@@ -69,6 +69,17 @@ class BatchScript:
 
         `CMD="srun python"; $CMD a.py` gives srun, python, a.py.
         """
+        known = self._known_words.get(id(command))
+        if known is None or known[0] is not command:
+            known = self._known_words[id(command)] = command, self._find_words(command)
+        return known[1]
+
+    @cached_property
+    def _known_words(self) -> dict[int, tuple[Command, list[Word]]]:
+        """By the command's identity, because its value is long."""
+        return {}
+
+    def _find_words(self, command: Command) -> list[Word]:
         words: list[Word] = []
         for word in command.words:
             resolved = self.resolve(word)
