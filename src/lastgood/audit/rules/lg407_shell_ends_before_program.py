@@ -48,7 +48,8 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
 def _saves_at_term(script: BatchScript, context: Context, launch: Launch) -> str:
     """The program's name, if it surely handles TERM."""
     if launch.program == "gmx" and len(launch.words) > 1 and launch.words[1].text == "mdrun":
-        return "gmx mdrun"
+        # Without -cpi the next start does not use what was saved.
+        return "gmx mdrun" if launch.has_argument("-cpi") else ""
     path = launch.python_script
     program = context.find_program(script.path, path) if path else None
     return path.rpartition("/")[2] if "TERM" in handled(program) else ""

@@ -19,7 +19,7 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
         return
     for command, launch in script.work:
         srun = launch.wrapper("srun")
-        if srun is None or _is_bounded(srun) or _is_unclear(launch, srun):
+        if srun is None or _is_bounded(srun) or _is_unclear(launch, srun) or _is_benchmark(launch):
             continue
         count = task_count(script, launch)
         why = are_coupled(script, context, command, launch) if count is not None and count > 1 else ""
@@ -43,6 +43,11 @@ def _is_exported(script: BatchScript) -> bool:
 def _is_bounded(srun: Wrapper) -> bool:
     """The others are ended when one has ended, at once or after `--wait` seconds."""
     return srun.option("-K", "--kill-on-bad-exit") is not None or srun.option("-W", "--wait") not in (None, "0")
+
+
+def _is_benchmark(launch: Launch) -> bool:
+    """It is over in minutes, and nothing of it is kept."""
+    return any("bench" in word.text for word in launch.words[:4])
 
 
 def _is_unclear(launch: Launch, srun: Wrapper) -> bool:
