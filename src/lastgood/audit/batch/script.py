@@ -59,7 +59,7 @@ class BatchScript:
         """Tasks run one after the other (`%1`): they are segments of one job."""
         return self.header.value("array").endswith("%1")
 
-    @property
+    @cached_property
     def uses_lastgood(self) -> bool:
         """Its work runs under our launcher, which owns restarts, signals and exit codes."""
         return any(launch.wrapper("lastgood") for _, launch in self.launches)
