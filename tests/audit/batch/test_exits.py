@@ -60,6 +60,8 @@ KEPT = [
     "trap 'exit 1' ERR\nsrun train\necho done",
     "srun train\ncase $? in 0) ;; *) exit 6;; esac\necho fine",
     "srun train\nstatus=$?\nrm -f none\ntest $status -eq 0",
+    "srun train\nstatus=$?\ndate\n[ $status -eq 0 ]",
+    "srun train\nstatus=$?\ndate\n(( status == 0 ))",
 ]
 
 

@@ -16,7 +16,10 @@ from lastgood.audit.batch.shell import Assignment, Command
 _STATUS = ("?", "PIPESTATUS")
 _ENDS = ("exit", "return")
 _TALK = frozenset({"echo", "printf", "date", "true", ":", "touch", "logger", "sleep", "cat", "tee"})
-_TESTS = ("[", "[[", "test", "((")
+_ASKS = re.compile(r"(\[|\btest\b|\(\(|\bcase\b)[^\n]*\$(\?|\{\?)")
+"""A test of the code of the command before."""
+_TEST = re.compile(r"\[|\(\(")
+_AT_THE_END = 200
 _ANSWERS = re.compile(r"\b(exit|return|false|kill|scancel|scontrol|sbatch|break|continue|requeue)\b|=")
 _SPREADS = ("srun", "mpirun", "torchrun", "accelerate", "deepspeed")
 
@@ -72,7 +75,7 @@ def lost_code(script: BatchScript, command: Command, depth: int = 0) -> Lost | N
         return Lost("pipe", None)
     if has_errexit(script, command.begin) or any(wrapper.name == "exec" for wrapper in script.launch(command).wrappers):
         return None
-    found = _replaced(command, after)
+    found = _replaced(script, command, after)
     return found if found is not None or after else _in_caller(script, command, depth)
 
 
@@ -87,8 +90,8 @@ def _in_caller(script: BatchScript, command: Command, depth: int) -> Lost | None
     return lost_code(script, callers[0], depth + 1)
 
 
-def _replaced(command: Command, after: list[Item]) -> Lost | None:
-    if not after or _may_answer(after):
+def _replaced(script: BatchScript, command: Command, after: list[Item]) -> Lost | None:
+    if not after or _may_answer(script, command, after):
         return None
     certain = [item for item in after if _is_certain(item)]
     if certain and _is_end(certain[-1]):
@@ -111,32 +114,25 @@ def _at_end(command: Command, certain: list[Item]) -> Lost | None:
     return Lost("later", certain[-2])
 
 
-def _may_answer(after: list[Item]) -> bool:
+def _may_answer(script: BatchScript, command: Command, after: list[Item]) -> bool:
     """True if something behind the command may end the script with its code, or do something about it."""
     kept = {item.name for item in after if isinstance(item, Assignment) and set(_variables(item)) & {*_STATUS}}
-    last = next((item for item in reversed(after) if _is_certain(item)), None)
+    certain = [item for item in after if _is_certain(item)]
+    last = certain[-1] if certain else None
+    text = script.source.text(command.end, len(script.source.data))
+    asks = bool(kept) or _ASKS.search(text) is not None
+    if asks and last is not None and _TEST.search(script.source.text(last.end, last.end + _AT_THE_END)):
+        return True
     for item in after:
-        knows = set(_variables(item)) & {*_STATUS, *kept}
-        if isinstance(item, Assignment):
+        if isinstance(item, Assignment) or (item is last and _is_end(item)):
             continue
-        if _is_end(item) and item is not last and item.arguments[:1] and item.arguments[0].text != "0":
+        if _is_end(item) and (not item.arguments or item.arguments[0].text != "0"):
             return True
-        if _is_end(item) and item is not last and not item.arguments:
+        if item is last and set(_variables(item)) & {*_STATUS, *kept} and item.name not in _TALK:
             return True
-        if knows and (item.name not in _TALK and not _is_end(item)) and (item is last or _leads_to_more(item, after)):
+        if asks and item.around.is_conditional and (item.name not in _TALK or _writes_a_file(item)):
             return True
     return False
-
-
-def _leads_to_more(test: Command, after: list[Item]) -> bool:
-    """True if what is done upon a test is more than talk."""
-    return any(
-        isinstance(item, Command)
-        and item.around.is_conditional
-        and (item.name not in (*_TALK, *_TESTS) or _writes_a_file(item))
-        for item in after
-        if item.begin > test.begin
-    ) or (test.name not in _TESTS)
 
 
 def _writes_a_file(command: Command) -> bool:

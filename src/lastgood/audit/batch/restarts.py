@@ -11,7 +11,7 @@ from lastgood.audit.policy import Policy
 _RESUMES = re.compile(
     r"resum|restart|continu(?!e\s*(;|$))|ckpt|checkp|chkpt|chkpnt|restor|recover|warm[-_]?start|-cpi\b|latest|last\.pt"
     r"|load[-_](?!module)|[-_]load\b|init[-_]from|from[-_]pretrained[-_]state|start[-_]?(from|epoch|iter|step)|savestate|snapshot"
-    r"|state[-_]?file|finetune[-_]from|CONTCAR|already (done|exist|finished)|skip[-_]?(existing|done|finished)",
+    r"|\.(pth?|ckpt|cpt|chk|h5|hdf5|pkl|rst)\b|state[-_]?file|finetune[-_]from|CONTCAR|already (done|exist|finished)|skip[-_]?(existing|done|finished)",
     re.IGNORECASE | re.MULTILINE,
 )
 _RESUME_OPTION = re.compile(
