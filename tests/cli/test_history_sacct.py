@@ -126,7 +126,7 @@ def test_rows_that_are_not_counted_are_shown(lastgood, jobs):
     with jobs.open("a") as file:
         file.write("3|WHAT|" + "|" * 9 + "ada\n")
     out = lastgood("history", "--sacct", "jobs.txt").out
-    assert "not counted: 1 rows, a state that Slurm does not have" in out
+    assert "not counted: 1 row, a state that Slurm does not have" in out
     assert "line 5: State 'WHAT'" in out
 
 

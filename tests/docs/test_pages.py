@@ -25,6 +25,7 @@ PAGES = [
     "how-to/standby.md",
     "how-to/frozen-parameters.md",
     "how-to/staging.md",
+    "how-to/failure-history.md",
     "how-to/audit.md",
 ]
 

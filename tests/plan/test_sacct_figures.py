@@ -257,7 +257,7 @@ def test_of_a_job_on_several_nodes_the_failed_one_must_be_told():
     rows = [row(n, "NODE_FAIL", 90000 * n, 80000, 2, node_list="n[1-2]") for n in range(1, 4)]
     silent = figures(*rows)
     assert silent.nodes == []
-    assert any("3 failures of jobs on several nodes" in note for note in silent.notes)
+    assert any("3 of 3 failures are not counted" in note for note in silent.notes)
     told = figures(*[{**r, "FailedNode": "n2"} for r in rows], columns=[*COLUMNS, "FailedNode"])
     assert [(node.name, node.failures) for node in told.nodes] == [("n2", 3)]
     assert told.nodes[0].node_days == pytest.approx(3 * 80000 / 86400)

@@ -247,7 +247,7 @@ def _bursts(answer: AccountingAnswer) -> str:
 def _remarks(answer: AccountingAnswer) -> str:
     lines = []
     for found in answer.not_understood:
-        lines += output.wrap(f"not counted: {found.rows:,} rows, {found.what}", indent="  ")
+        lines += output.wrap(f"not counted: {found.rows:,} row{'s' * (found.rows > 1)}, {found.what}", indent="  ")
         for example in found.examples:
             lines += output.wrap("  " + example, indent="    ")
     for what in answer.notes:

@@ -55,9 +55,8 @@ def worst_nodes(table: pl.DataFrame, failures: pl.DataFrame) -> tuple[list[NodeF
     figures.sort(key=lambda node: (node.chance, -node.failures, node.name))
     note = ""
     if unsure:
-        note = f"{unsure:,} failures of jobs on several nodes are not counted by node: " + (
-            "nothing tells which node failed" if is_told else "without FailedNode nothing tells which node failed"
-        )
+        note = f"by node, {unsure:,} of {of_machine.height:,} failures are not counted, of jobs on several nodes: "
+        note += "nothing tells which node failed" if is_told else "without FailedNode nothing tells which one failed"
     return figures, note
 
 
