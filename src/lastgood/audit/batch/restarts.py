@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+from lastgood.audit.batch.programs import Launch
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.batch.shell import Command
 from lastgood.audit.batch.words import Word
@@ -19,12 +20,22 @@ _RESUME_OPTION = re.compile(
     re.IGNORECASE,
 )
 _NO = ("", "none", "null", "false", "0", "no", "never")
+_BY_ITSELF = re.compile(
+    r"snakemake|nextflow|cromwell|toil|luigi|parsl|make\Z|wandb\Z|bilby|scr_run|scr_srun|rclone|rsync|globus|raxml|iqtree|dask"
+)
+"""Programs that find by themselves what is done already."""
+_KNOWN = re.compile(r"gmx|mdrun|namd|lmp|lammps|\w+Foam\Z|relion|pw\.x|cp\.x|cp2k|vasp|amber|pmemd|charmm|orca|g16|g09")
+"""Applications whose restart has rules of its own."""
 _COUNTS = re.compile(
     r"RESTART_COUNT|Restarts=|restart_?count|max_?(re)?(tries|try|starts|queues|submits?|attempts)|attempts?\b|\bretr(y|ies)\b"
     r"|-(lt|gt|le|ge)\b|\(\(",
     re.IGNORECASE,
 )
 _SELF = re.compile(r"\$\{?(0|BASH_SOURCE)\b")
+_NO_JOB = re.compile(
+    r"(-z\s*|!\s*(-n\s*|-v\s*)?)[\"']?(\$\{?)?SLURM_(JOB_?ID|JOB_NAME|NODELIST)\b|SLURM_JOB_?ID(:?[-+]\w*)?\}?[\"']?\s*==?\s*[\"']{2}"
+)
+_NEAR = 400
 _JOB_IDS = ("SLURM_JOB_ID", "SLURM_JOBID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID")
 
 
@@ -48,6 +59,12 @@ def seems_to_resume(script: BatchScript) -> bool:
 
 def _text(words: Sequence[Word]) -> str:
     return words[0].text if words else ""
+
+
+def is_known(launch: Launch) -> bool:
+    """True for programs that resume by themselves, or that other rules know better."""
+    names = [word.text.rpartition("/")[2] for word in launch.words[:3]]
+    return any(_BY_ITSELF.search(name) or _KNOWN.match(name) for name in names)
 
 
 def counts_restarts(script: BatchScript) -> bool:
@@ -75,11 +92,16 @@ def requeues_itself(script: BatchScript, command: Command) -> bool:
 
 def submits_itself(script: BatchScript, command: Command) -> bool:
     """True for `sbatch $0`, or sbatch with the script's own name, as an argument or as its input."""
-    if command.name != "sbatch":
+    if command.name != "sbatch" or _is_outside_of_a_job(script, command):
         return False
     own = script.path.rpartition("/")[2]
     read = [redirect.target for redirect in command.redirects if redirect.operator == "<"]
     return any(_is_own(script, word, own) for word in (*command.arguments, *read))
+
+
+def _is_outside_of_a_job(script: BatchScript, command: Command) -> bool:
+    """`if [ -z "$SLURM_JOB_ID" ]; then sbatch "$0"; exit; fi`: a script that can be started by hand is no chain."""
+    return _NO_JOB.search(script.source.text(max(0, command.begin - _NEAR), command.begin)) is not None
 
 
 def _is_own(script: BatchScript, word: Word, own: str) -> bool:

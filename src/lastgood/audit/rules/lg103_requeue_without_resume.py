@@ -1,22 +1,13 @@
 """LG103: the job is requeued, and its program begins anew each time."""
 
-import re
 from collections.abc import Iterator
 
 from lastgood.audit.batch.exits import main_work
 from lastgood.audit.batch.limits import in_words, is_short, time_limit_s
 from lastgood.audit.batch.programs import Launch
-from lastgood.audit.batch.restarts import may_resume
+from lastgood.audit.batch.restarts import is_known, may_resume
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.rule import Context, Hit, Rule, Severity
-
-_RESUMES_BY_ITSELF = re.compile(
-    r"snakemake|nextflow|cromwell|toil|luigi|parsl|make\Z|wandb\Z|bilby|scr_run|scr_srun|rclone|rsync|globus"
-)
-_HAS_OWN_RULES = re.compile(
-    r"gmx|mdrun|namd|lmp|lammps|\w+Foam\Z|relion|pw\.x|cp\.x|cp2k|vasp|amber|pmemd|charmm|orca|g16|g09"
-)
-"""Applications that other rules know better."""
 
 
 def check(script: BatchScript, context: Context) -> Iterator[Hit]:
@@ -24,7 +15,7 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
     if requeue is None or found is None or script.uses_lastgood or is_short(script) or may_resume(script):
         return
     launch = found[1]
-    if any(_RESUMES_BY_ITSELF.search(word.text) or _HAS_OWN_RULES.match(_name(word.text)) for word in launch.words[:3]):
+    if is_known(launch):
         return
     begins_anew = _begins_anew(script, context, launch)
     limit = time_limit_s(script)
@@ -55,10 +46,6 @@ def _begins_anew(script: BatchScript, context: Context, launch: Launch) -> bool 
     if program.loads_anything:
         return False
     return True if program.is_job else None
-
-
-def _name(text: str) -> str:
-    return text.rpartition("/")[2]
 
 
 RULE = Rule(

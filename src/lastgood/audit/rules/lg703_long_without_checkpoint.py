@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from lastgood.audit.batch.exits import main_work
 from lastgood.audit.batch.limits import in_words, time_limit_s
 from lastgood.audit.batch.programs import Launch
-from lastgood.audit.batch.restarts import may_resume
+from lastgood.audit.batch.restarts import is_known, may_resume
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.rule import Context, Hit, Rule, Severity
 
@@ -26,7 +26,7 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
         return
     if script.uses_lastgood or script.header.get("requeue") is not None or may_resume(script):
         return
-    if not _is_one_long_program(script, found[1]):
+    if is_known(found[1]) or not _is_one_long_program(script, found[1]):
         return
     path = found[1].python_script
     program = context.find_program(script.path, path) if path else None
