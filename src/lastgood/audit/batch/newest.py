@@ -31,6 +31,12 @@ _READERS = (
     "ncdump",
     "stat",
 )
+_NUMBERED = re.compile(r"[*?\[]")
+_NO_NUMBER = re.compile(r"^(job|run|slurm|version|exp|seed|fold|best)|best", re.IGNORECASE)
+_RESUMES = re.compile(
+    r"resum|restart|continu|(^|\s)-cpi\b|--?load\b|init[-_]?(from|check|ckpt|model)|start[-_]?from|read_restart",
+    re.IGNORECASE,
+)
 _LAST = ("tail", "head")
 
 
@@ -54,15 +60,39 @@ def choices_of_newest(script: BatchScript) -> Iterator[Choice]:
         if listing.name not in ("ls", "find") or not any(stage.name in _LAST for stage in others):
             continue
         name = _variable(script, listing)
-        text = " ".join(script.resolve(word).text for word in listing.arguments)
-        if not _CHECKPOINT.search(f"{text} {name}"):
+        texts = [script.resolve(word).text for word in listing.arguments]
+        text = " ".join(texts)
+        if not _CHECKPOINT.search(f"{text} {name}") or not _is_to_resume(script, name):
             continue
         by = _order(listing, others, text)
-        if by == "name" and _PADDED.search(text):
+        if by == "name" and (_PADDED.search(text) or not any(_is_numbered(path) for path in texts)):
             continue
         span = script.source.span(listing.begin, stages[-1].end)
         is_silent = any(r.operator.startswith("2>") and r.target.text == "/dev/null" for r in listing.redirects)
         yield Choice(span, by, listing, is_silent, name)
+
+
+def _is_numbered(path: str) -> bool:
+    """The last part of a path is a pattern for names that differ in a number, such as `step_*.pt`, `*.ckpt` or `[0-9]*`."""
+    last = path.rstrip("/").rpartition("/")[2]
+    return _NUMBERED.search(last) is not None and _NO_NUMBER.search(last) is None
+
+
+def _is_to_resume(script: BatchScript, name: str) -> bool:
+    """True if what is found is given to something that resumes; one can also look for a checkpoint to test it."""
+    if not name:
+        return False
+    names = {name}
+    for assignment in script.shell.assignments:
+        if assignment.value is not None and names & set(assignment.value.variables):
+            if _RESUMES.search(script.source.text(assignment.begin, assignment.end)):
+                return True
+            names.add(assignment.name)
+    return any(
+        names & {variable for word in command.words for variable in word.variables}
+        and _RESUMES.search(script.source.text(command.begin, command.end))
+        for command, _ in script.work
+    )
 
 
 def _order(listing: Command, others: list[Command], text: str) -> str:
