@@ -142,14 +142,30 @@ class Checkpoints:
             return True
         return save.target is not None and "best" in " ".join(self.path(save.target).literals).lower()
 
+    def is_numbered(self, save: Save) -> bool:
+        """Each save has a name of its own, or is copied to one."""
+        if save.target is None:
+            return False
+        parts = [self.path(target) for target in (save.target, *self._copies(save))]
+        return any(part.counters or any(map(self._flow.is_in_training, part.times)) for part in parts)
+
+    def is_copied(self, save: Save) -> bool:
+        return bool(self._copies(save))
+
+    def _copies(self, save: Save) -> list[ast.expr]:
+        """Names to which files are copied beside a save."""
+        calls = self._tree.calls_in(self._tree.function_of(save.call) or self._tree.module)
+        names = ("shutil.copy", "shutil.copy2", "shutil.copyfile")
+        return [call.args[1] for call in calls if self._tree.name_of(call.func) in names and len(call.args) >= 2]
+
     def is_renamed(self, save: Save) -> bool:
-        """What is written is given its name afterwards, or is a copy for the time being."""
+        """What is written is given its name afterwards, or the one before is moved away."""
         scope: ast.AST = self._tree.function_of(save.call) or self._tree.module
         for call in self._tree.calls_in(scope):
             name = self._tree.name_of(call.func)
-            if name in ("os.replace", "os.rename", "shutil.move") or name.endswith(".rename"):
+            if call in self.renames or name.endswith(".rename") or (name.endswith(".replace") and len(call.args) == 1):
                 return True
-            if name.endswith(".replace") and len(call.args) == 1:
+            if last(name) in ("system", "run", "call", "check_call") and re.search(r"\bmv\b", ast.unparse(call)):
                 return True
         words = [] if save.target is None else [*self.path(save.target).literals, ast.unparse(save.target)]
         return any(re.search(r"tmp|temp(?!erature|late)|\.part", word, re.IGNORECASE) for word in words)
@@ -239,6 +255,9 @@ class Checkpoints:
                 found |= self._of_pairs(self._tree.items_set[name])
         if len(found) > 1 and self._is_empty(values):
             found.discard(UNKNOWN)
+        if found == {UNKNOWN} and isinstance(value, ast.Name | ast.Attribute):
+            # What it is made of is not seen; what it is called may tell.
+            found = self._by_name(self._tree.name_of(value))
         return frozenset(found)
 
     def _is_empty(self, values: list[ast.expr]) -> bool:

@@ -88,6 +88,10 @@ class Flow:
             if isinstance(inner, ast.Name | ast.Attribute)
         )
 
+    def comes_before_loops(self, node: ast.stmt | ast.expr) -> bool:
+        """It is done once, and in a program that trains before it does."""
+        return not self.loops_around(node) and (not self.has_training or self.comes_before_training(node))
+
     def comes_before_training(self, node: ast.stmt | ast.expr) -> bool:
         """It stands above the loops that train, or in a function that is called above them."""
         first = min((loop.lineno for loop in self.training_loops), default=0)

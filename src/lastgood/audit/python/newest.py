@@ -79,6 +79,15 @@ def _picks(program: Program) -> Iterator[Pick]:
 
 
 def _pick(program: Program, node: ast.expr, files: ast.expr, order: ast.Call) -> Iterator[Pick]:
+    function = program.syntax.function_of(node)
+    names = {ast.unparse(files), *(ast.unparse(inner.value) for inner in [node] if isinstance(inner, ast.Subscript))}
+    if any(
+        ast.unparse(loop.iter) in names and loop.lineno >= order.lineno
+        for loop in program.syntax.loops
+        if isinstance(loop, ast.For) and program.syntax.function_of(loop) is function
+    ):
+        # All of them are looked at, one by one.
+        return
     listings = [
         inner
         for inner in program.values.within(files)

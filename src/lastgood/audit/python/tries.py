@@ -9,14 +9,14 @@ from lastgood.audit.python.tree import last
 
 _ENDS = re.compile(r"(?:^|\.)(?:exit|_exit|abort|quit|fail|Abort)\Z")
 _BROAD = ("Exception", "BaseException")
-_NO_STATE = re.compile(r"pretrain|imagenet|backbone|\.hub|tokenizer|ema\b|vgg|resnet", re.IGNORECASE)
+_NO_STATE = re.compile(r"pre[-_]?train|\bbase[_ ]|imagenet|backbone|\.hub|tokenizer|ema\b|vgg|resnet", re.IGNORECASE)
 
 
 def loads_within(program: Program, block: ast.Try) -> Load | None:
     """The load of a checkpoint that a `try` is there for."""
     within = set(program.syntax.calls_in(*block.body))
     found = [load for load in program.loads if load.call in within and _is_of_a_checkpoint(program, load)]
-    if not found or _NO_STATE.search(" ".join(ast.unparse(statement) for statement in block.body)):
+    if not found or _NO_STATE.search(ast.unparse(block)):
         return None
     # A long block is tried for other reasons.
     is_short = len(block.body) <= 12

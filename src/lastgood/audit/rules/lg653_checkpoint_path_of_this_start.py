@@ -18,7 +18,8 @@ def check(program: Program, context: Context) -> Iterator[Hit]:
     for save in checkpoints.in_training:
         if save.target is None or looks_for_it or not (save.is_for_resuming or save.is_weights_only):
             continue
-        times = program.path_parts(save.target).times
+        # One that is asked for in the loop is another name for each save, not another place for each start.
+        times = [time for time in program.path_parts(save.target).times if not program.flow.is_in_training(time)]
         if not times or checkpoints.is_renamed(save):
             continue
         by_hand = any(load.is_file for load in program.loads)

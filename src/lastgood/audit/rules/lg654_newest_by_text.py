@@ -8,7 +8,7 @@ from lastgood.audit.rule import Context, Hit, Rule, Severity
 
 
 def check(program: Program, context: Context) -> Iterator[Hit]:
-    if not program.is_main or program.uses("lastgood"):
+    if not (program.is_job or program.trainers) or program.uses("lastgood"):
         return
     for pick in picks(program):
         if pick.key is not None or not is_for_checkpoints(program, pick):

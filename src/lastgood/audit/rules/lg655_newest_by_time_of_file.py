@@ -8,7 +8,7 @@ from lastgood.audit.rule import Context, Hit, Rule, Severity
 
 
 def check(program: Program, context: Context) -> Iterator[Hit]:
-    if not program.is_main or program.uses("lastgood"):
+    if not (program.is_job or program.trainers) or program.uses("lastgood"):
         return
     is_torn = any(
         save.is_plain and not program.checkpoints.is_renamed(save) for save in program.checkpoints.in_training

@@ -12,19 +12,20 @@ def check(program: Program, context: Context) -> Iterator[Hit]:
     checkpoints = program.checkpoints
     regular = [save for save in program.saves if program.flow.loops_around(save.call) and not save.is_weights_only]
     # A name with a number in it leaves the checkpoint before it alone; what we do not see through may do so, too.
-    if any(save.target is None or not save.is_plain or program.path_parts(save.target).counters for save in regular):
+    if any(save.target is None or not save.is_plain or checkpoints.is_numbered(save) for save in regular):
         return
     for save in regular:
         if checkpoints.is_of_the_best(save) or checkpoints.is_renamed(save):
             continue
         is_read_again = any(
-            checkpoints.is_same_file(save, load) and not program.flow.loops_around(load.call) for load in program.loads
+            checkpoints.is_same_file(save, load) and program.flow.comes_before_loops(load.call)
+            for load in program.loads
         )
         is_resumed = save.is_for_resuming and any(load.is_file for load in program.loads)
         is_of_a_job = program.is_job and program.flow.is_in_training(save.call)
         if not ((is_of_a_job and is_resumed) or (is_read_again and (is_of_a_job or not program.flow.has_training))):
             continue
-        others = [other for other in regular if other is not save and other.is_for_resuming]
+        others = checkpoints.is_copied(save) or any(other is not save and other.is_for_resuming for other in regular)
         yield Hit(
             span=program.span(save.call),
             message="each save writes over the one before, in place: a kill in the middle of it leaves a torn file "

@@ -20,9 +20,10 @@ def check(program: Program, context: Context) -> Iterator[Hit]:
         yield Hit(
             span=program.span(handler),
             message="whatever goes wrong with loading the checkpoint is passed over, also a torn file, a full disk or a directory that is not "
-            "mounted: the run starts from zero, and its next save replaces what was there",
+            "mounted: the run goes on without it, and its next save may replace what was there",
             remedy="`except FileNotFoundError:` for the first start, and nothing else",
         )
+        return
 
 
 RULE = Rule(
