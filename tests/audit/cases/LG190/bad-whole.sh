@@ -1,0 +1,7 @@
+#!/bin/bash
+#SBATCH --array=0-9
+#SBATCH --time=12:00:00
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --output=%A_%a.out
+python train.py --resume || scontrol requeue "$SLURM_ARRAY_JOB_ID"

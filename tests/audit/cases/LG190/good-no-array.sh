@@ -1,0 +1,6 @@
+#!/bin/bash
+#SBATCH --time=12:00:00
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --output=%A_%a.out
+python train.py --resume || scontrol requeue "$SLURM_JOB_ID"
