@@ -67,7 +67,7 @@ def lost_code(script: BatchScript, command: Command, depth: int = 0) -> Lost | N
         # What comes behind it is not known.
         return None
     if around.rescued_by:
-        return None if _ANSWERS.search(_without_strings(around.rescued_by)) else Lost("rescued", None)
+        return None if _is_answered(script, around.rescued_by) else Lost("rescued", None)
     after = _after(script, command)
     if around.pipe_position < around.pipe_length - 1:
         if has_pipefail(script, command.begin) or any("PIPESTATUS" in _variables(item) for item in after):
@@ -172,6 +172,18 @@ def _variables(item: Item) -> tuple[str, ...]:
     if isinstance(item, Assignment):
         return item.value.variables if item.value is not None else ()
     return tuple(name for word in item.words for name in word.variables)
+
+
+def _is_answered(script: BatchScript, rescue: str) -> bool:
+    """True if what stands behind `||` may end the script, or is a function or a program of its own."""
+    plain = _without_strings(rescue)
+    first = plain.split()[0].rpartition("/")[2] if plain.split() else ""
+    words = set(re.findall(r"[\w.-]+", plain))
+    return (
+        _ANSWERS.search(plain) is not None
+        or bool(words & script.shell.functions.keys())
+        or first.strip("{;(") not in (*_TALK, "", "rm", "mkdir", "cp", "mv", "mail", "sacct", "seff")
+    )
 
 
 def _without_strings(text: str) -> str:

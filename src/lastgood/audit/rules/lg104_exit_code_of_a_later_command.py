@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from lastgood.audit.batch.exits import lost_code, main_work
 from lastgood.audit.batch.readers import consequence, shown
+from lastgood.audit.batch.restarts import requeues_itself, submits_itself
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.rule import Context, Hit, Rule, Severity
 
@@ -16,6 +17,9 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
     command = found[0]
     lost = lost_code(script, command)
     if lost is None or lost.how != "later" or lost.by is None:
+        return
+    if any(requeues_itself(script, other) or submits_itself(script, other) for other in script.commands):
+        # Its code does not decide whether it comes back.
         return
     then, severity = costs
     yield Hit(
