@@ -47,7 +47,7 @@ def csv_of(answer: AccountingAnswer) -> str:
             _row(kind, g.name, g.runs, g.failures, g.node_days, g.gpu_hours, g.rate, g.lost_node_hours, g.lost_gpu_hours)
             for g in groups
         ]  # fmt: skip
-    rows += [_row("node", n.name, None, n.failures, n.node_days, None, None, None, None) for n in answer.nodes]
+    rows += [_row("node", n.name, None, n.failures, n.node_days, None, n.rate, None, None) for n in answer.nodes]
     rows += [_row("period", p.begin, None, p.failures, p.node_days, None, p.rate, p.lost_node_hours, None) for p in answer.trend]  # fmt: skip
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

@@ -51,6 +51,7 @@ class NodeFigures(_Answer):
     name: Annotated[str, _says("of the node")]
     failures: Annotated[int, _says("of the machine; jobs that end together are one")]
     node_days: Annotated[float, _says("jobs ran on it for")]
+    rate: Rate
     expected: Annotated[float, _says("failures, if all nodes were equal")]
     chance: Annotated[float, _says("that at least one of so many equal nodes would fail as often, by luck")]
     is_suspect: Annotated[bool, _says("that chance is below 1 %, and it failed twice or more")]

@@ -18,7 +18,6 @@ COLUMNS = {
     "jobidraw": "job_raw",
     "state": "state",
     "submit": "submit",
-    "eligible": "eligible",
     "start": "start",
     "end": "end",
     "elapsedraw": "elapsed_s",

@@ -1,10 +1,9 @@
 """Which nodes fail more often than luck explains. A node is not blamed for two failures among a thousand nodes."""
 
-from functools import lru_cache
-
 import polars as pl
 
 from lastgood.core.poisson import chance_of_any
+from lastgood.core.reliability import FailureRate
 from lastgood.plan.history.answer import NodeFigures
 from lastgood.plan.history.endings import ENDINGS
 from lastgood.schedulers.slurm_text import expand_hosts
@@ -14,6 +13,8 @@ BY_LUCK = 0.01
 MOST_SHOWN = 20
 
 _OF_MACHINE = [ending.code for ending in ENDINGS if ending.is_of_machine]
+_FEWEST = 2
+_HOUR_S = 3600
 _DAY_S = 86400
 
 
@@ -41,23 +42,31 @@ def worst_nodes(table: pl.DataFrame, failures: pl.DataFrame) -> tuple[list[NodeF
     for node, _ in events:
         counts[node] = counts.get(node, 0) + 1
     total_s, total = sum(seconds.values()), sum(counts.values())
-    figures = []
-    for node, count in counts.items():
-        expected = total * seconds.get(node, 0) / total_s if total_s else 0.0
-        # A node that failed before anything ran on it has no time, and luck explains nothing: see the exposure of one hour.
-        expected = max(expected, total * 3600 / total_s if total_s else 0.0)
-        chance = chance_of_any(count, expected, max(len(seconds), 1))
-        figures.append(
-            NodeFigures(
-                node, count, seconds.get(node, 0) / _DAY_S, expected, chance, is_suspect=count >= 2 and chance < BY_LUCK
-            )
-        )
+    # A node that fails as soon as it gets a job has hardly any time; as if it were an hour.
+    each_s = {node: max(seconds.get(node, 0), _HOUR_S) for node in counts}
+    figures = [
+        _figures(node, count, seconds.get(node, 0) / _DAY_S, total * each_s[node] / max(total_s, 1), len(seconds))
+        for node, count in counts.items()
+    ]
     figures.sort(key=lambda node: (node.chance, -node.failures, node.name))
     note = ""
     if unsure:
         note = f"by node, {unsure:,} of {of_machine.height:,} failures are not counted, of jobs on several nodes: "
         note += "nothing tells which node failed" if is_told else "without FailedNode nothing tells which one failed"
     return figures, note
+
+
+def _figures(node: str, count: int, node_days: float, expected: float, nodes: int) -> NodeFigures:
+    chance = chance_of_any(count, expected, max(nodes, 1))
+    return NodeFigures(
+        name=node,
+        failures=count,
+        node_days=node_days,
+        rate=FailureRate.counted([(1, count)], node_days, node) if node_days > 0 else None,
+        expected=expected,
+        chance=chance,
+        is_suspect=count >= _FEWEST and chance < BY_LUCK,
+    )
 
 
 def _seconds(table: pl.DataFrame) -> dict[str, int]:
@@ -70,7 +79,6 @@ def _seconds(table: pl.DataFrame) -> dict[str, int]:
     return found
 
 
-@lru_cache(10_000)
 def _hosts(text: str) -> tuple[str, ...]:
     try:
         return tuple(expand_hosts(text))
