@@ -87,6 +87,7 @@ def saved(tmp_path):
     journal = Journal(job, 1)
     for write_s in (20.0, 30.0, 90.0):
         journal.write("committed", step=1, name="a", bytes=5_000_000_000, write_s=write_s)
+    journal.write("allocation", nodes=["n1", "n2"], gpus=16)
     journal.write("paced", interval_s=60.0, margin_s=None, stall_s=1.5)
     journal.close()
     return job
@@ -96,6 +97,7 @@ def test_a_job_that_has_saved_tells_its_own_costs(lastgood, saved):
     plan = planned(lastgood, "--job", saved.path)
     assert (plan.save.write_s, plan.save.stall_s, plan.save.bytes) == (30.0, 1.5, 5_000_000_000)
     assert "median of 3 saves, 20 to 90 s" in plan.save.source
+    assert (plan.nodes, plan.gpus) == (2, 16)
     assert planned(lastgood, "--job", saved.path, "--stall", "2s").save.stall_s == 2.0
 
 

@@ -43,6 +43,14 @@ def test_a_journal_tells_the_stall_and_the_start() -> None:
     assert told_by([record(events[0], Event("started", 99.0, {"how": "fresh"}))]).restart_s is None
 
 
+def test_a_journal_tells_the_nodes_of_the_newest_allocation() -> None:
+    told = told_by(
+        [record(Event("allocation", 1.0, {"nodes": ["a"]}), Event("allocation", 2.0, {"nodes": ["a", "b"], "gpus": 8}))]
+    )
+    assert (told.nodes, told.gpus) == (2, 8)
+    assert told_by([record(Event("allocation", 1.0, {"nodes": "a", "gpus": "x"}))]).nodes is None
+
+
 def test_what_is_staged_counts_where_it_is() -> None:
     promoted = Event("promoted", 1.0, {"took_s": 30.0})
     told = told_by([record(committed(2.0, stage="/tmp/s"), promoted)])

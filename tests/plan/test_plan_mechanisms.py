@@ -142,6 +142,11 @@ def test_the_storage_that_was_chosen_is_compared_with_the_others() -> None:
     assert "synchronous shared" in found.reason
 
 
+def test_replication_is_not_offered_and_says_so() -> None:
+    assert "not timed" in chosen(situation(), Cluster())["replicated in memory"].reason
+    assert "replicated in memory" not in chosen(situation(nodes=1), Cluster())
+
+
 def test_staging_says_why_not() -> None:
     assert "not timed" in chosen(situation(), Cluster())["staging"].reason
     assert "one node only" in chosen(situation(local_write_s=5.0), Cluster())["staging"].reason

@@ -151,6 +151,12 @@ def test_failures_with_memory_are_simulated_and_searched() -> None:
     assert solved.efficiency >= at_optimum.efficiency - at_optimum.efficiency_error
 
 
+@pytest.mark.slow
+def test_a_bound_stands_above_what_the_simulation_would_like() -> None:
+    s = situation(120, 120, failures=Failures(mtti_s=4 * HOUR, shape=0.6), max_write_share=0.01)
+    assert solve(s, searcher=searched_s).decided is Decided.WRITE_SHARE
+
+
 def test_asynchronous_saves_win_unless_they_gain_nothing() -> None:
     assert solve(situation(3, 60)).way.name == "asynchronous shared"
     assert [way.name for way in ways_of(situation(60, 60))] == ["synchronous shared"]

@@ -42,8 +42,8 @@ def inputs_of(parsed: argparse.Namespace) -> Inputs:
     _check(parsed)
     assumed: list[str] = []
     notes: list[str] = []
-    nodes, gpus = _size(parsed, notes)
     told = journal_of(parsed.job) if parsed.job else None
+    nodes, gpus = _size(parsed, told, notes)
     wanted = size_of(parsed, told)
     cluster = _cluster(parsed)
     counted = None if parsed.history is None else _history(parsed.history, parsed.partition)
@@ -98,8 +98,12 @@ def _check(parsed: argparse.Namespace) -> None:
         )
 
 
-def _size(parsed: argparse.Namespace, notes: list[str]) -> tuple[int, int | None]:
+def _size(parsed: argparse.Namespace, told: "Told | None", notes: list[str]) -> tuple[int, int | None]:
     nodes, gpus = parsed.nodes, parsed.gpus
+    if nodes is None and gpus is None and told is not None and told.nodes is not None:
+        nodes, gpus = told.nodes, told.gpus
+        on = "" if gpus is None else f" with {gpus:,} GPUs"
+        notes.append(f"planned for the nodes that the job had last: {nodes:,}{on}; else give --nodes")
     if nodes is None and gpus is not None:
         nodes = math.ceil(gpus / GPUS_PER_NODE)
         notes.append(f"{gpus:,} GPUs are taken for {nodes:,} nodes of {GPUS_PER_NODE}; else give --nodes")
@@ -128,9 +132,8 @@ def _failures(parsed: argparse.Namespace, counted: "Counted | None") -> Failures
         return Failures(per_1000_node_days=rate, others_per_day=others, source="stated", shape=shape)
     if parsed.preset is not None:
         preset = PRESETS[parsed.preset]
-        return Failures(
-            per_1000_node_days=preset.per_1000_node_days, others_per_day=others, source=preset.source, shape=shape
-        )
+        source = f"{preset.source}; others stated" if others else preset.source
+        return Failures(per_1000_node_days=preset.per_1000_node_days, others_per_day=others, source=source, shape=shape)
     if counted is not None:
         return msgspec.structs.replace(counted.failures, others_per_day=others, shape=shape)
     assumed = assumed_failures()

@@ -26,6 +26,9 @@ class Told(msgspec.Struct, frozen=True):
     restart_s: float | None
     """From the launch of an attempt that resumed until it had its state."""
     starts: int
+    nodes: int | None
+    """Of the newest allocation."""
+    gpus: int | None
 
 
 def told_by(records: Iterable[Record]) -> Told:
@@ -40,6 +43,9 @@ def told_by(records: Iterable[Record]) -> Told:
     sizes = _numbers(committed, "bytes")
     stalls = _numbers([e for e in events if e.kind == "paced"], "stall_s")
     starts = [taken for record in records if (taken := _start_s(record)) is not None][-RECENT:]
+    allocations = [event for event in events if event.kind == "allocation"]
+    places = allocations[-1].data.get("nodes") if allocations else None
+    gpus = _numbers(allocations[-1:], "gpus")
     return Told(
         saves=len(shared),
         write_s=_median(shared),
@@ -50,6 +56,8 @@ def told_by(records: Iterable[Record]) -> Told:
         stage_write_s=_median(staged),
         restart_s=_median(starts),
         starts=len(starts),
+        nodes=len(places) if isinstance(places, list) and places else None,
+        gpus=round(gpus[0]) if gpus and gpus[0] >= 1 else None,
     )
 
 

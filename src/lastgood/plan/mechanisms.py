@@ -8,7 +8,7 @@ from lastgood.core.errors import EXIT_SAVED_RUN_AGAIN
 from lastgood.core.units import duration
 from lastgood.plan.situation import Situation
 from lastgood.plan.solve import Solved
-from lastgood.plan.ways import ASYNCHRONOUS_LOCAL, Way, way_efficiency, ways_of
+from lastgood.plan.ways import ASYNCHRONOUS_LOCAL, REPLICATED, Way, way_efficiency, ways_of
 from lastgood.plan.window import Segments, Window
 
 CHAIN = "chain or array"
@@ -66,9 +66,10 @@ def mechanisms_of(
         _exempt(s, solved, cluster),
         _kill_on_bad_exit(s, cluster),
         _staging(s, solved),
+        _replication(s),
         _storage(s, solved),
     ]
-    return sorted(found, key=lambda one: list(Verdict).index(one.verdict))
+    return sorted((one for one in found if one is not None), key=lambda one: list(Verdict).index(one.verdict))
 
 
 def _requeue(cluster: Cluster) -> Mechanism:
@@ -102,7 +103,7 @@ def _requeue_exit(cluster: Cluster) -> Mechanism:
 def _signal(s: Situation, window: Window) -> Mechanism:
     if s.limit_s is None:
         return Mechanism("signal lead", Verdict.LEAVE, "", "no time limit was given (--time)")
-    formula = f"2 x {duration(s.save.write_s)} of writing + a step + 5 s, + 60 s that Slurm may be off"
+    formula = "2 writes, a step, 5 s, Slurm's 60 s"
     return Mechanism("signal lead", Verdict.USE, f"--signal=B:USR1@{window.lead_s:.0f}", formula)
 
 
@@ -121,10 +122,10 @@ def _chain(s: Situation, segments: Segments | None, cluster: Cluster) -> Mechani
 def _grace_time(s: Situation, window: Window, cluster: Cluster) -> Mechanism:
     left_s = cluster.window_s
     need = duration(window.grace_s)
-    ask = f"partition: GraceTime={window.grace_s:.0f}"
+    ask = f"={window.grace_s:.0f}, partition"
     name = "GraceTime" if cluster.grace_s else "KillWait"
     if left_s is None:
-        return Mechanism("GraceTime", Verdict.ASK, ask, f"a preemption must leave {need} for a save")
+        return Mechanism("GraceTime", Verdict.ASK, ask, f"a preemption must leave {need}")
     if left_s >= window.grace_s:
         return Mechanism("GraceTime", Verdict.USE, "", f"{name} leaves {duration(left_s)}, and a stop needs {need}")
     reason = f"{name} leaves {duration(left_s)}, a stop needs {need}: the last periodic save is what stays"
@@ -161,8 +162,8 @@ def _kill_on_bad_exit(s: Situation, cluster: Cluster) -> Mechanism:
         return Mechanism("kill-on-bad-exit", Verdict.LEAVE, "", "one rank has no others that could wait for it")
     if cluster.kills_on_bad_exit:
         return Mechanism("kill-on-bad-exit", Verdict.USE, "", "KillOnBadExit=1 is this cluster's rule")
-    reason = "one dead rank ends all; lastgood sets it"
-    return Mechanism("kill-on-bad-exit", Verdict.USE, "srun --kill-on-bad-exit=1", reason)
+    reason = "one dead rank ends all"
+    return Mechanism("kill-on-bad-exit", Verdict.USE, "=1, lastgood sets it", reason)
 
 
 def _staging(s: Situation, solved: Solved) -> Mechanism:
@@ -175,6 +176,16 @@ def _staging(s: Situation, solved: Solved) -> Mechanism:
             "staging", Verdict.USE, 'Run(stage="DIR")', "a save counts sooner, and shared storage gets less"
         )
     return Mechanism("staging", Verdict.LEAVE, "", "it would gain less than half a percent of the time")
+
+
+def _replication(s: Situation) -> Mechanism | None:
+    if s.nodes == 1:
+        # There is no other node.
+        return None
+    reason = "lastgood's snapshots stay on their node"
+    if s.replica_write_s is None:
+        reason += "; another's memory was not timed (--replica-write)"
+    return Mechanism(REPLICATED, Verdict.LEAVE, "", reason)
 
 
 def _storage(s: Situation, solved: Solved) -> Mechanism:

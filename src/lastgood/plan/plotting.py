@@ -73,7 +73,7 @@ def _picture(s: Situation, solved: Solved, kind: str) -> bytes:
         f"stall {duration(solved.way.stall_s)}, write {duration(solved.way.write_s)}, "
         f"interrupted once in {duration(s.mtti_s)}"
     )
-    axes.legend()
+    axes.legend(framealpha=1)
     axes.grid(alpha=0.3)
     out = io.BytesIO()
     figure.savefig(out, format=kind, dpi=120)

@@ -112,9 +112,11 @@ def _solved(s: Situation, way: Way, simulator: Simulator | None, searcher: Searc
     if choice.bound is Bound.MOST:
         reason = f"no more than {duration(s.most_lost_s or 0)} may be lost at once"
     why = _why_simulate(s, way, interval_s if s.every_s is None else s.every_s)
-    if why and searcher is not None and s.failures.shape != 1 and s.every_s is None and choice.bound is Bound.OPTIMUM:
-        interval_s, decided = max(searcher(way, interval_s, s), limits.least_s), Decided.SIMULATED
-        reason = "least loss in the simulation"
+    if s.failures.shape != 1 and searcher is not None and s.every_s is None:
+        searched_s = searcher(way, interval_s, s)
+        floor_s = max(one.interval_s for one in _bounds(s, way, limits) if one.name != Decided.MOST.value)
+        if floor_s < searched_s < limits.most_s:
+            interval_s, decided, reason = searched_s, Decided.SIMULATED, "least loss in the simulation"
     if s.every_s is not None:
         interval_s, decided, reason = s.every_s, Decided.STATED, "as stated (--every)"
     formula = way_efficiency(way, interval_s, s)
