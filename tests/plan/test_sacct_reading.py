@@ -8,9 +8,12 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plan.sacct_file import COLUMNS, DAY, figures, read, run, text_of
 
-from lastgood.core.errors import DamagedError, UsageError
+from lastgood.cli.accounting_text import csv_of
+from lastgood.cli.accounting_text import text_of as text_of_answer
+from lastgood.core.errors import DamagedError, LastgoodError, UsageError
+from lastgood.plan.history.figures import figures_of
+from plan.sacct_file import COLUMNS, DAY, figures, read, run, text_of
 
 WITH_COMMENT = [*COLUMNS[:5], "Comment", *COLUMNS[5:]]
 
@@ -52,8 +55,6 @@ def test_line_ends_of_windows(end):
 
 
 def figures_text(text):
-    from lastgood.plan.history.figures import figures_of
-
     return figures_of(read(text), "f")
 
 
@@ -165,3 +166,29 @@ def test_a_line_without_end_is_refused(monkeypatch):
     monkeypatch.setattr(lines, "_LONGEST_LINE_BYTES", 1 << 20)
     with pytest.raises(UsageError, match="line 1: a line of more than 1 MiB"):
         read(b"JobID" + b"|State" * 400_000, piece_bytes=1 << 16)
+
+
+DAMAGE = [b"|", b"\n", b"\r\n", b"-", b"[", b"n[1-", b"\0", b"\xff\xfe", b"9" * 30, "٣".encode(), b"Unknown", b'"', b""]
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(0, 1), st.integers(0, 40), st.sampled_from(DAMAGE)), min_size=1, max_size=8),
+    st.sampled_from([64, 500, 1 << 20]),
+)
+def test_damage_of_any_kind_gives_an_answer_or_a_clear_refusal(damage, piece_bytes):
+    data = bytearray(text_of(many(12), WITH_COMMENT).encode())
+    for place, length, put_in in damage:
+        begin = int(place * len(data))
+        data[begin : begin + length] = put_in
+    try:
+        answer = figures_of(read(bytes(data), piece_bytes=piece_bytes), "jobs.txt")
+    except LastgoodError as refused:
+        assert "jobs.txt" in refused.what
+        return
+    assert csv_of(answer)
+    assert all(len(line) <= 80 for line in text_of_answer(answer).splitlines())
+    assert answer.rows == answer.runs + answer.step_rows + answer.duplicate_rows + answer.not_started + sum(
+        found.rows for found in answer.not_understood
+    )
