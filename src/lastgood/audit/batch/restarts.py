@@ -24,6 +24,11 @@ _BY_ITSELF = re.compile(
     r"snakemake|nextflow|cromwell|toil|luigi|parsl|make\Z|wandb\Z|bilby|scr_run|scr_srun|rclone|rsync|globus|raxml|iqtree|dask"
 )
 """Programs that find by themselves what is done already."""
+_ONE_PASS = re.compile(
+    r"eval|infer|predict|generat|extract|preproc|convert|download|upload|test|analy|plot|bench|tokeniz|inspect|export|manifest",
+    re.IGNORECASE,
+)
+"""Work that passes over its input once, and can be cut into parts: a checkpoint is not the answer."""
 _KNOWN = re.compile(r"gmx|mdrun|namd|lmp|lammps|\w+Foam\Z|relion|pw\.x|cp\.x|cp2k|vasp|amber|pmemd|charmm|orca|g16|g09")
 """Applications whose restart has rules of its own."""
 _COUNTS = re.compile(
@@ -61,10 +66,10 @@ def _text(words: Sequence[Word]) -> str:
     return words[0].text if words else ""
 
 
-def is_known(launch: Launch) -> bool:
-    """True for programs that resume by themselves, or that other rules know better."""
+def needs_no_resume(launch: Launch) -> bool:
+    """True for programs that resume by themselves, that other rules know better, or for which it is not worth while."""
     names = [word.text.rpartition("/")[2] for word in launch.words[:3]]
-    return any(_BY_ITSELF.search(name) or _KNOWN.match(name) for name in names)
+    return any(_BY_ITSELF.search(name) or _KNOWN.match(name) or _ONE_PASS.search(name) for name in names)
 
 
 def counts_restarts(script: BatchScript) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from lastgood.audit.batch.exits import main_work
 from lastgood.audit.batch.limits import in_words, is_short, time_limit_s
 from lastgood.audit.batch.programs import Launch
-from lastgood.audit.batch.restarts import is_known, may_resume
+from lastgood.audit.batch.restarts import may_resume, needs_no_resume
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.rule import Context, Hit, Rule, Severity
 
@@ -15,7 +15,7 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
     if requeue is None or found is None or script.uses_lastgood or is_short(script) or may_resume(script):
         return
     launch = found[1]
-    if is_known(launch):
+    if needs_no_resume(launch):
         return
     begins_anew = _begins_anew(script, context, launch)
     limit = time_limit_s(script)

@@ -1,22 +1,16 @@
 """LG703: a long job in which nothing hints at a checkpoint."""
 
 import math
-import re
 from collections.abc import Iterator
 
 from lastgood.audit.batch.exits import main_work
 from lastgood.audit.batch.limits import in_words, time_limit_s
 from lastgood.audit.batch.programs import Launch
-from lastgood.audit.batch.restarts import is_known, may_resume
+from lastgood.audit.batch.restarts import may_resume, needs_no_resume
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.rule import Context, Hit, Rule, Severity
 
 LEAST_S = 24 * 3600.0
-_ONE_PASS = re.compile(
-    r"eval|infer|predict|generat|extract|preproc|convert|download|test|analy|plot|bench|tokeniz|inspect|export",
-    re.IGNORECASE,
-)
-"""Work that passes over its input once, and can be cut into parts: a checkpoint is not the answer."""
 _LEADS_A_TEAM = ("srun", "mpirun", "torchrun", "accelerate", "deepspeed")
 
 
@@ -26,7 +20,7 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
         return
     if script.uses_lastgood or script.header.get("requeue") is not None or may_resume(script):
         return
-    if is_known(found[1]) or not _is_one_long_program(script, found[1]):
+    if needs_no_resume(found[1]) or not _is_one_long_program(script, found[1]):
         return
     path = found[1].python_script
     program = context.find_program(script.path, path) if path else None
@@ -48,8 +42,6 @@ def _is_one_long_program(script: BatchScript, launch: Launch) -> bool:
     nodes = header.value("nodes").partition("-")[0]
     is_team = any(wrapper.name in _LEADS_A_TEAM for wrapper in launch.wrappers)
     has_gpu = "gpu" in asks or any(c.isdigit() for c in asks)
-    if any(_ONE_PASS.search(word.text) for word in launch.words[:3]):
-        return False
     is_one = len(script.work) == 1 and not script.work[0][0].around.loops
     return is_one and ((nodes.isdigit() and int(nodes) > 1) or (has_gpu and (is_team or launch.program == "python")))
 
