@@ -69,6 +69,15 @@ def test_a_script_for_another_shell_is_said_not_to_be_audited() -> None:
     assert "tcsh" in problem.message and not audited.kinds and not audited.findings
 
 
+def test_what_is_no_bash_is_named_and_the_rest_is_audited() -> None:
+    text = JOB + b"if [ $x ]; then\n  echo a\nfi\nfor in do done ((\n"
+    audited = audit(Source("job.sh", text), [ALWAYS], Context())
+    (problem,) = audited.problems
+    assert problem.is_partial and "not understood as bash" in problem.message
+    assert problem.span is not None and problem.span.line >= 7
+    assert [finding.rule.code for finding in audited.findings] == ["LG101"]
+
+
 def test_python_that_is_none_names_the_line() -> None:
     audited = audit(Source("train.py", b"import os\nprint 'x'\n"), all_rules(), Context())
     (problem,) = audited.problems

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from lastgood.audit import needs, run
+from lastgood.audit import needs, processes, run
 from lastgood.audit.rule import Severity
 from lastgood.audit.rules import all_rules
 
@@ -351,9 +351,30 @@ def test_several_processes_find_the_same_in_the_same_order(lastgood, monkeypatch
     for i in range(30):
         write(f"{i % 7}/job{i}.sh", MAY if i % 3 else CLEAN)
     alone = lastgood("audit", ".")
-    monkeypatch.setattr(run, "_MANY_FILES", 2)
+    monkeypatch.setattr(processes, "MANY_FILES", 2)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2})
     assert lastgood("audit", ".") == alone
+
+
+@pytest.mark.slow
+def test_a_file_that_ends_the_process_is_named_and_the_others_are_audited(lastgood, monkeypatch):
+    real = run.models_of
+
+    def ends(source):
+        if source.path.endswith("job3.sh"):
+            os._exit(9)
+        return real(source)
+
+    for i in range(6):
+        write(f"job{i}.sh", MAY)
+    monkeypatch.setattr(run, "models_of", ends)
+    monkeypatch.setattr(processes, "MANY_FILES", 2)
+    monkeypatch.setattr(processes, "_AT_ONCE", 1)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2})
+    answer = lastgood("audit", "--select", "LG001", "--format", "json", ".").answer("audit")
+    assert [finding.path for finding in answer.findings] == [f"./job{i}.sh" for i in (0, 1, 2, 4, 5)]
+    (problem,) = answer.problems
+    assert problem.path == "./job3.sh" and "process ended" in problem.message
 
 
 @pytest.mark.slow

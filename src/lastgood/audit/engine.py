@@ -96,6 +96,16 @@ def _read_batch(source: Source, read: Models) -> None:
     for script in scripts_in(BatchScript(source)):
         if script.header.directives or late_directives(script) or any(misspelled_directives(script)):
             read.models.append(script)
+            read.problems += _not_understood(script)
+
+
+def _not_understood(script: BatchScript) -> Iterator[Problem]:
+    """The smallest place that the parser did not understand; it takes much of what is around it for broken, too."""
+    places = script.shell.unreadable
+    if places:
+        place = min(places, key=lambda span: (span.end_line - span.line, span))
+        message = "this was not understood as bash: what depends on it was not audited"
+        yield Problem(path=script.path, message=message, span=place, is_partial=True)
 
 
 def _read_manifest(source: Source, read: Models) -> None:

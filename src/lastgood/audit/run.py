@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -13,6 +13,7 @@ from lastgood.audit.engine import Models, audit_models, models_of
 from lastgood.audit.finding import Audited, Finding, Problem
 from lastgood.audit.fixing import mend, write
 from lastgood.audit.policy import Policy
+from lastgood.audit.processes import for_each
 from lastgood.audit.reading import load, load_stream
 from lastgood.audit.recognise import Kind, kind_of
 from lastgood.audit.rule import Context, Rule
@@ -20,10 +21,6 @@ from lastgood.audit.source import Source
 from lastgood.core.errors import LastgoodError
 
 STANDARD_INPUT = "-"
-_MANY_FILES = 200
-"""From here on, starting further processes pays."""
-_MOST_PROCESSES = 8
-_AT_ONCE = 16
 _MOST_ROUNDS = 8
 """One edit can give the place of another; this many times a file is audited again."""
 
@@ -73,7 +70,7 @@ def audit_all(request: Request) -> Report:
         rules_context = msgspec.structs.replace(context, policy=policy)
         report.audited.append(audit_models(policy.source, read, request.rules, rules_context))
     begin = len(report.audited)
-    report.audited += _each(others, _Auditor(request.rules, context, request.stdin_name))
+    report.audited += for_each(others, _Auditor(request.rules, context, request.stdin_name))
     pairs = zip(others, report.audited[begin:], strict=True)
     filled = {candidate.directory for (candidate, _), audited in pairs if audited.kinds or audited.problems}
     report.problems += [_empty(directory) for directory in found.directories if directory not in filled]
@@ -197,31 +194,3 @@ def _load(candidate: Candidate, stdin_name: str) -> Source | Problem:
     if candidate.path == STANDARD_INPUT:
         return load_stream(stdin_name, sys.stdin.buffer)
     return load(candidate.path)
-
-
-_One = tuple[Candidate, Source | Problem | None]
-
-
-def _each(files: Sequence[_One], auditor: _Auditor) -> Iterator[Audited]:
-    processes = min(len(os.sched_getaffinity(0)), _MOST_PROCESSES)
-    if len(files) < _MANY_FILES or processes < 2:
-        for candidate, source in files:
-            yield auditor(candidate, source)
-        return
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor
-
-    # Forked, so that each has the rules that are loaded; this process has no threads.
-    with ProcessPoolExecutor(processes, multiprocessing.get_context("fork"), _begin_worker, (auditor,)) as pool:
-        yield from pool.map(_audit_in_worker, files, chunksize=_AT_ONCE)
-
-
-_auditors: list[Callable[[Candidate, Source | Problem | None], Audited]] = []
-
-
-def _begin_worker(auditor: _Auditor) -> None:
-    _auditors.append(auditor)
-
-
-def _audit_in_worker(one: _One) -> Audited:
-    return _auditors[-1](*one)
