@@ -21,6 +21,7 @@ REPLICAS = {
 """Kinds of the training operator, and where their pods stand."""
 KINDS = ("Job", "CronJob", "Pod", "JobSet", "TrainJob", "RayJob", *REPLICAS)
 """All kinds that are read."""
+_MOST_CONTAINERS = 60
 _BY_DEFAULT = {"PyTorchJob": "OnFailure", "PaddleJob": "OnFailure", "JAXJob": "OnFailure", "XGBoostJob": "Never"}
 VOLCANO = "batch.volcano.sh"
 _COUPLING_PROGRAMS = ("torchrun", "deepspeed", "accelerate", "mpirun")
@@ -187,7 +188,14 @@ class Manifest:
 
 
 def _some(*groups: PodGroup | None) -> tuple[PodGroup, ...]:
-    return tuple(group for group in groups if group is not None)
+    """Those that are there, as many as there can be without aliases."""
+    some: list[PodGroup] = []
+    containers = 0
+    for group in groups:
+        if group is not None and containers < _MOST_CONTAINERS:
+            some.append(group)
+            containers += len(group.containers)
+    return tuple(some)
 
 
 def _group(
@@ -201,7 +209,7 @@ def _group(
         role=role,
         template=template,
         spec=spec,
-        containers=tuple(map(Container, spec.elements("containers"))),
+        containers=tuple(map(Container, spec.elements("containers")[:_MOST_CONTAINERS])),
         pods=pods,
         restart_policy=policy if own is None else own.known(),
         restart_place=own.with_key if own is not None else spec.with_key,

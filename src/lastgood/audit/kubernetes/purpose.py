@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from lastgood.audit.batch.script import SETUP
 from lastgood.audit.kubernetes.commands import SHELLS, Container, Run
@@ -45,6 +46,7 @@ _RESUMES = re.compile(r"--?(resume|checkpoint|ckpt|save[-_])", re.IGNORECASE)
 _ACCELERATOR = re.compile(r"(gpu|tpu|gaudi|neuron\w*|npu|mig-.*|ascend.*|trn\d?)\Z", re.IGNORECASE)
 
 
+@lru_cache(maxsize=4)
 def is_long(manifest: Manifest) -> bool:
     """True where there is reason to think so; a doubt is a no."""
     if any("hook" in key for key in _annotations(manifest)) or _ends_soon(manifest):

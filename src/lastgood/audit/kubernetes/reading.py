@@ -20,7 +20,6 @@ _KIND_IN_JSON = re.compile(rf"""["']kind["'][ \t]*:[ \t]*["']({"|".join((*KINDS,
 _API = re.compile(rb"""^[ \t{,-]*["']?apiVersion["']?[ \t]*:|["']apiVersion["'][ \t]*:""", re.MULTILINE)
 _BETWEEN = re.compile(r"^---(?=[ \t\r\n]|\Z)[^\n]*|^\.\.\.[ \t\r]*$", re.MULTILINE)
 _TEXT = (".py", ".sh", ".bash", ".sbatch", ".slurm", ".md", ".rst", ".go", ".ipynb", ".txt", ".html")
-_MOST_ITEMS = 1000
 _FIRST_LINE = re.compile(r"""(?:- |\{|["']?[\w.$/\ue000-]+["']?[ \t]*:)""")
 
 
@@ -90,7 +89,9 @@ def _objects(source: Source, chunk: str, base: int, blanked: Blanked, problems: 
 
 def _unpacked(root: Value, depth: int = 0) -> Iterator[Value]:
     if root.text("kind").endswith("List") and root.has("items") and depth < 3:
-        for item in root.elements("items")[:_MOST_ITEMS]:
+        # An object that is there several times by an alias is one.
+        items = {id(item.node): item for item in root.elements("items")}
+        for item in items.values():
             yield from _unpacked(item, depth + 1)
     else:
         yield root

@@ -1,13 +1,15 @@
 """Templates of Helm, Go and Jinja, made readable as YAML: what they fill in is blanked out, every place stays. Pure."""
 
 import re
+from collections.abc import Iterator
 
 import msgspec
 
 UNKNOWN = "\ue000"
 """Stands for one character of a template's expression: no text of a manifest holds it."""
 
-_TAG = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|(?<!\$)\{#[^\n]*?#\}", re.DOTALL)
+_OPENS = re.compile(r"\{\{|\{%|(?<!\$)\{#")
+_CLOSES = {"{{": "}}", "{%": "%}", "{#": "#}"}
 _VARIABLE = re.compile(r"^[ \t]*(?:- )?[\w./-]+:[ \t]+[\"']?\$\{?[A-Za-z_]\w*\}?[\"']?[ \t]*$", re.MULTILINE)
 _PRINTED = re.compile(r"[^\n]")
 
@@ -28,8 +30,11 @@ def blank(text: str) -> Blanked:
     """
     if "{{" not in text and "{%" not in text and "{#" not in text:
         return Blanked(text, ())
-    marked = _TAG.sub(lambda tag: _PRINTED.sub(UNKNOWN, tag[0]), text)
-    lines = marked.split("\n")
+    pieces, at = [], 0
+    for begin, end in _tags(text):
+        pieces += [text[at:begin], _PRINTED.sub(UNKNOWN, text[begin:end])]
+        at = end
+    lines = ("".join(pieces) + text[at:]).split("\n")
     touched = []
     for i, line in enumerate(lines):
         if UNKNOWN not in line:
@@ -41,6 +46,23 @@ def blank(text: str) -> Blanked:
             is_continued = above.endswith("\\")
             lines[i] = above[: len(above) - len(above.lstrip())] + "\\" if is_continued else ""
     return Blanked("\n".join(lines), tuple(touched))
+
+
+def _tags(text: str) -> Iterator[tuple[int, int]]:
+    """Begin and end of each tag. What is never closed is none."""
+    unclosed: set[str] = set()
+    behind = 0
+    for match in _OPENS.finditer(text):
+        if match.start() < behind or match[0] in unclosed:
+            continue
+        # `{#` is common in shell scripts: as a comment of Jinja it counts within a line only.
+        limit = text.find("\n", match.end()) if match[0] == "{#" else -1
+        end = text.find(_CLOSES[match[0]], match.end(), limit if limit >= 0 else None)
+        if end >= 0:
+            behind = end + 2
+            yield match.start(), behind
+        elif match[0] != "{#":
+            unclosed.add(match[0])
 
 
 def variables(text: str) -> tuple[int, ...]:

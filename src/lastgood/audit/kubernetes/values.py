@@ -11,7 +11,8 @@ from lastgood.audit.kubernetes.templates import UNKNOWN
 from lastgood.audit.source import Source, Span
 
 _MERGES = 8
-_MOST = 5000
+_MOST = 1000
+"""Entries of one list or mapping that are looked at: aliases can make a small file as long as they like."""
 _TRUE = ("true", "yes", "on", "y")
 
 
