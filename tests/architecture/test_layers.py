@@ -9,7 +9,7 @@ import lastgood
 
 SOURCE = Path(lastgood.__file__).parent
 
-LAYERS = ["core", "store", "keeper", "runtime launch", "frameworks schedulers", "audit plan", "cli"]
+LAYERS = ["core", "store", "keeper", "runtime launch", "frameworks schedulers apps", "audit plan", "cli"]
 """From the ground up; imports go down only, and not between neighbours."""
 
 REASONS = {
@@ -20,6 +20,7 @@ REASONS = {
     "launch": "the launcher must work for programs that know nothing of us, and must not load the job side",
     "frameworks": "a framework adapter serves the job side; it must not reach for commands or schedulers",
     "schedulers": "a scheduler adapter serves the launcher; it must not reach for commands or frameworks",
+    "apps": "an application's adapter serves the launcher; it must not reach for commands or schedulers",
     "audit": "an audit reads what is there; it must not reach for commands, or for what the planner measures",
     "plan": "a plan is numbers; it must not reach for commands, or for the audit's parsers",
 }

@@ -15,7 +15,7 @@ from lastgood.core.restart import Policy
 from lastgood.core.units import parse_duration
 
 if TYPE_CHECKING:
-    from lastgood.cli.wiring import RunRequest
+    from lastgood.cli.wiring import AppRequest, RunRequest
 
 EPILOG = """\
 One command line serves the first run and every later one: it starts fresh where the job has not run
@@ -24,6 +24,7 @@ stop; SIGUSR2: save and carry on) reach every process of the command.
 
 examples:
   lastgood run --job runs/digits -- python train.py
+  lastgood run --job runs/md --app gromacs -- gmx mdrun -s topol.tpr
   lastgood run --job runs/x --resume-arg '--resume-from {checkpoint}' --checkpoints 'out/*.pt' -- python train.py
 """
 
@@ -76,6 +77,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add("--checkpoints", metavar="GLOB", help="where such a program leaves its checkpoints, such as 'out/*.pt'")
     add(
+        "--app",
+        choices=("gromacs",),
+        help="the command is this application: its own checkpoints are found, checked and resumed from",
+    )
+    add(
+        "--save-every",
+        metavar="DURATION",
+        help="with --app: work between two checkpoints of the application (default: 7min)",
+    )
+    add(
         "--standby",
         action="store_true",
         help="keep a process that has imported what the program imports, so that a restart takes a moment; "
@@ -126,11 +137,25 @@ def request_of(arguments: argparse.Namespace) -> "RunRequest":
         settings=settings,
         time_limit_s=None if arguments.time_limit is None else _positive("--time-limit", arguments.time_limit),
         wrapping=parse_wrapping(arguments.checkpoints, arguments.resume_arg),
+        app=_app(arguments),
         is_quiet=arguments.quiet,
         is_standby_wanted=arguments.standby,
         is_chained=arguments.chained,
         local_storage=arguments.local_storage,
     )
+
+
+def _app(arguments: argparse.Namespace) -> "AppRequest | None":
+    from lastgood.cli.wiring import AppRequest
+
+    if arguments.app is None:
+        if arguments.save_every is not None:
+            raise UsageError("--save-every without --app: a program that uses lastgood says it with Run(every=...)")
+        return None
+    if arguments.checkpoints is not None or arguments.resume_arg is not None:
+        raise UsageError("--app knows the checkpoints: leave --checkpoints and --resume-arg out")
+    every_s = None if arguments.save_every is None else _positive("--save-every", arguments.save_every)
+    return AppRequest(arguments.app, every_s)
 
 
 def _job(given: str | None) -> Path:

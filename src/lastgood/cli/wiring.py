@@ -31,6 +31,14 @@ from lastgood.store.record import Records, refuse_vanished, state_directory
 from lastgood.store.slurm_index import note_slurm_job, numbers_of
 
 
+class AppRequest(msgspec.Struct, frozen=True):
+    """An application with checkpoints of its own, by its name."""
+
+    name: str
+    every_s: float | None
+    """Work between two of its checkpoints; None: as for a save that takes a second."""
+
+
 class RunRequest(msgspec.Struct, frozen=True):
     """A `lastgood run`, parsed and checked."""
 
@@ -40,6 +48,8 @@ class RunRequest(msgspec.Struct, frozen=True):
     time_limit_s: float | None = None
     wrapping: Wrapping | None = None
     """For a command with checkpoints of its own."""
+    app: AppRequest | None = None
+    """For an application whose checkpoints we know."""
     is_quiet: bool = False
     is_standby_wanted: bool = False
     local_storage: Tolerance | None = None
@@ -139,7 +149,7 @@ def _keeper(
     request: RunRequest, job: JobDirectory, environment: Mapping[str, str], console: Console
 ) -> KeeperHold | None:
     """Programs that use the library save through it; a wrapped command has checkpoints of its own."""
-    if request.wrapping is not None or not may_use_keeper(environment):
+    if request.wrapping is not None or request.app is not None or not may_use_keeper(environment):
         return None
     return KeeperHold(job, environment, console.say)
 
@@ -172,6 +182,33 @@ def _standby(request: RunRequest, console: Console) -> Standby | None:
 
 
 def _application(request: RunRequest, job: JobDirectory, records: Records, scheduler: LocalScheduler) -> Application:
+    if request.app is not None:
+        return _adapted(request.app, request, job, records, scheduler)
     if request.wrapping is None:
         return LibraryProgram(job)
     return WrappedCommand(job, records, request.wrapping, scheduler.restart_counts())
+
+
+def _adapted(
+    app: AppRequest, request: RunRequest, job: JobDirectory, records: Records, scheduler: LocalScheduler
+) -> Application:
+    from lastgood.apps.gromacs import Gromacs
+    from lastgood.core.interval import exact_interval_s
+    from lastgood.core.reliability import preset_mtti
+    from lastgood.launch.adapted import AdaptedCommand
+    from lastgood.launch.time_limit import TimeLimit
+
+    deadline, grace_s = scheduler.deadline(), request.settings.grace_s
+    return AdaptedCommand(
+        Gromacs(request.command),
+        job,
+        records,
+        scheduler.restart_counts(),
+        exact_interval_s(_SAVE_S, preset_mtti().seconds) if app.every_s is None else app.every_s,
+        None if deadline is None else TimeLimit(deadline, grace_s),
+        grace_s,
+    )
+
+
+_SAVE_S = 1.0
+"""What a checkpoint of an application is taken to cost where nobody says how often to save: cautious for most."""

@@ -234,7 +234,9 @@ class Running:
 
     def _ask_to_stop(self, number: int, cause: str) -> None:
         self._journal.write("stopping", cause=cause)
-        self._command.send(number)
+        request = self._application.ask_to_stop(number)
+        if request.signal is not None:
+            self._command.send(request.signal, request.only_to)
         within_s = max((self._kill_at or 0.0) - time.monotonic(), 0.0)
         hint = "; Ctrl-C again kills it at once" if cause == "SIGINT" else ""
         self._say(f"{cause}: asked the command to save and stop, within {duration(within_s)}{hint}")

@@ -4,8 +4,9 @@ import time
 
 from lastgood.core.errors import LastgoodError
 from lastgood.core.layout import Env
+from lastgood.core.outcome import Ending, Evidence
 from lastgood.core.units import byte_size, duration
-from lastgood.launch.ports import LastGood, Prepared
+from lastgood.launch.ports import LastGood, Prepared, StopRequest
 from lastgood.store.attempts import Journal, read_events
 from lastgood.store.jobdir import JobDirectory
 from lastgood.store.reader import open_checkpoint
@@ -49,6 +50,12 @@ class LibraryProgram:
         if self.last_good() is not None:
             return True
         return any(event.kind in ("started", "committed") for event in read_events(self._job, attempt))
+
+    def ask_to_stop(self, number: int) -> StopRequest:
+        return StopRequest(number)
+
+    def judge(self, evidence: Evidence) -> Ending | None:
+        return None
 
 
 def describe(good: LastGood) -> str:

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from lastgood.core.outcome import Ending, Evidence
 from lastgood.store.attempts import Journal
 
 
@@ -90,6 +91,10 @@ class Prepared(msgspec.Struct, frozen=True):
     environment: dict[str, str] = {}
     message: str = ""
     """What will happen, for a person."""
+    command: list[str] | None = None
+    """To be run in place of the command; None: it is run as the user gave it."""
+    done: str = ""
+    """Why nothing is left to do: then nothing is started."""
 
 
 class Application(Protocol):
@@ -109,3 +114,94 @@ class Application(Protocol):
 
     def can_see_checkpoints(self, attempt: int) -> bool:
         """False if it is not known whether the command saves anything, after `attempt` has ended."""
+
+    def ask_to_stop(self, number: int) -> "StopRequest":
+        """How to make the command save and stop, where the launcher was asked to with signal `number`."""
+
+    def judge(self, evidence: Evidence) -> Ending | None:
+        """How an attempt ended, where the application knows better than its exit code tells; None if it does not."""
+
+
+class StopRequest(msgspec.Struct, frozen=True):
+    """How a command is asked to save and stop."""
+
+    signal: int | None
+    """To be passed on to its processes; None where it has been asked in another way."""
+    only_to: tuple[str, ...] = ()
+    """Names of the processes that get the signal; empty: all of them."""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A checkpoint of an application, looked at."""
+
+    path: str
+    """As the application is told of it."""
+    step: int
+    at: float
+    """When it was written, in seconds since 1970."""
+    size_bytes: int
+    problem: str = ""
+    """Why it cannot be used; empty if it is whole."""
+    detail: str = ""
+    """What people call this step, such as "t = 18.9 ps"."""
+
+
+class Work(msgspec.Struct, frozen=True):
+    """How far an application has come, by what it has written."""
+
+    done: int
+    total: int | None
+    """None: it goes on until it is told to stop."""
+    is_done: bool
+    """Nothing is left to do, the last results are written, too."""
+
+
+class Conditions(msgspec.Struct, frozen=True):
+    """What an application has to be told of for one attempt."""
+
+    interval_s: float
+    """Work between two of its checkpoints."""
+    left_s: float | None = None
+    """Until it is asked to stop because of a time limit; None if there is none."""
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What an attempt runs."""
+
+    command: list[str]
+    environment: dict[str, str] = {}
+    notes: tuple[str, ...] = ()
+    """What a person should know of it."""
+
+
+class Adapter(Protocol):
+    """What has to be known of an application that writes checkpoints of its own. Everything raises OSError for files that
+    cannot be read: that says nothing of what is in them."""
+
+    name: str
+
+    def lock_path(self) -> str:
+        """A file of ours where the application works: two of them at one place would spoil each other's files."""
+
+    def candidates(self) -> list[Found]:
+        """The checkpoints that are there, the newest first, with what is wrong as far as a quick look tells: this is
+        also asked while the application runs."""
+
+    def problem_of(self, found: Found) -> str:
+        """Why a checkpoint cannot be used, after a look at all of it; empty if nothing speaks against it."""
+
+    def order(self, found: Found | None, conditions: Conditions) -> Order:
+        """The command for a start from a checkpoint, or from zero. What an earlier stop has left behind, and would stop it
+        again, is taken away. Raises UsageError for a command line that cannot be continued."""
+
+    def put_aside(self, founds: Sequence[Found], why: str) -> list[str]:
+        """Rename checkpoints, so that the application does not take them; their new paths."""
+
+    def ask_to_stop(self, number: int) -> StopRequest:
+        """As `Application.ask_to_stop`."""
+
+    def work(self) -> Work | None:
+        """How far it has come; None if nothing tells."""
+
+    def explain_end(self, evidence: Evidence) -> Ending | None:
+        """What its own words say of its end; None if they say nothing."""

@@ -128,11 +128,14 @@ class Command:
                     found += child.children(recursive=True)
         return found
 
-    def send(self, number: int) -> int:
-        """Pass a signal on to every process of the command, as core.stopping says; how many got one."""
+    def send(self, number: int, only_to: Collection[str] = ()) -> int:
+        """Pass a signal on to every process of the command, as core.stopping says, or to those of some names alone; how
+        many got one."""
         count = 0
         # Parents first: a shell whose child ends would go on to its next command.
         for process in self.processes():
+            if only_to and _name(process) not in only_to:
+                continue
             chosen = signal_for(number, is_caught=catches(process.pid, number))
             if chosen is not None:
                 with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
@@ -161,6 +164,13 @@ def catches(pid: int, number: int) -> bool:
     except (OSError, ValueError, IndexError):
         return False
     return False
+
+
+def _name(process: psutil.Process) -> str:
+    try:
+        return process.name()
+    except psutil.NoSuchProcess:
+        return ""
 
 
 def _is_alive(process: psutil.Process) -> bool:

@@ -1,7 +1,7 @@
 """srun as the command: the ranks are elsewhere, and a signal to srun is not a signal to them."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from subprocess import Popen
 
@@ -25,10 +25,10 @@ class StepCommand(Command):
         self._agents = agents
         self._kill_began: float | None = None
 
-    def send(self, number: int) -> int:
+    def send(self, number: int, only_to: Collection[str] = ()) -> int:
         if self.status is not None:
             # What srun has left behind here is like any process.
-            return self._tell_agents(number) + super().send(number)
+            return self._tell_agents(number) + super().send(number, only_to)
         if self._agents is not None and self._agents.are_expected:
             return self._tell_agents(number)
         return self._to_srun(SIGUSR2 if number == SAVE_SIGNAL else SIGUSR1)

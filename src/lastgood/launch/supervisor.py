@@ -224,8 +224,10 @@ class Supervisor:
             journal.write("allocation", **allocation)
         self._scheduler.before_attempt()
         prepared = self._application.prepare(number, is_fresh=is_fresh, journal=journal)
+        if prepared.done:
+            return self._end_done(number, journal, prepared.done)
         before = self._last_good()
-        arguments = [*command, *prepared.arguments]
+        arguments = [*(command if prepared.command is None else prepared.command), *prepared.arguments]
         self._announce(number, prepared.message, arguments)
         standby = self._standby
         if standby is not None:
@@ -257,7 +259,7 @@ class Supervisor:
             self._leave_by = running.leave_by
         self._await_keeper(limits)
         self._application.note_progress(journal)
-        ending = classify(evidence)
+        ending = self._application.judge(evidence) or classify(evidence)
         stop_cause = evidence.interruption or evidence.stop_cause
         after = self._last_good()
         made_progress = self._made_progress(number, before, after)
@@ -287,6 +289,14 @@ class Supervisor:
         )
         if journal.failure is not None:
             self._say(f"the journal of attempt {number} has a hole: {journal.failure}", is_important=True)
+        return decision
+
+    def _end_done(self, number: int, journal: Journal, reason: str) -> Decision:
+        """An attempt that had nothing to do."""
+        journal.write("ended", outcome=Outcome.FINISHED.value, reason=reason, exit_code=0)
+        decision = Decision(Action.DONE, reason)
+        journal.write("decided", action=decision.action.value, reason=reason, delay_s=0.0, exit_code=0)
+        self._say(f"attempt {number} of {self._job.path} has nothing to do: {reason}")
         return decision
 
     def _decide(self) -> Decision:

@@ -14,13 +14,13 @@ from lastgood.core.accounting import Record
 from lastgood.core.errors import LastgoodError, StartRefusedError, UsageError
 from lastgood.core.layout import Env
 from lastgood.core.numbering import Contents, Named, free_numbers_in, kind_of, missing_files, newest_first, step_in
-from lastgood.core.outcome import Outcome
+from lastgood.core.outcome import Ending, Evidence, Outcome
 from lastgood.core.quoting import shown
 from lastgood.core.start import Candidate, EarlierAttempt, Expectation, StartKind, decide_start
 from lastgood.launch.findings import Match, find, split_pattern
 from lastgood.launch.history import read_records
 from lastgood.launch.library import describe
-from lastgood.launch.ports import LastGood, Prepared
+from lastgood.launch.ports import LastGood, Prepared, StopRequest
 from lastgood.launch.soundness import files_below, problem_of_directory, problem_of_file
 from lastgood.store.attempts import Journal
 from lastgood.store.durable import explain
@@ -172,6 +172,12 @@ class WrappedCommand:
 
     def can_see_checkpoints(self, attempt: int) -> bool:
         return True
+
+    def ask_to_stop(self, number: int) -> StopRequest:
+        return StopRequest(number)
+
+    def judge(self, evidence: Evidence) -> Ending | None:
+        return None
 
     def _as_last_good(self, match: Match) -> LastGood:
         """Of names with numbers only a higher one is newer: a command that begins from zero each time

@@ -289,6 +289,18 @@ class AppendFile:
         os.close(self._fd)
 
 
+def put_aside(path: str, why: str) -> str:
+    """Rename another program's file, so that it is not taken any more; its new path. `why` becomes part of the name, with a
+    number where that is taken."""
+    for number in range(1, 1000):
+        aside = f"{path}.{why}" if number == 1 else f"{path}.{why}-{number}"
+        if not os.path.lexists(aside):
+            os.rename(path, aside)
+            flush_directory(Path(path).parent)
+            return aside
+    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), f"{path}.{why}")
+
+
 def delete_file(path: Path) -> None:
     """Remove a file; one that is gone already is fine. A directory of that name is not ours, and stays."""
     with suppress(IsADirectoryError):

@@ -1,0 +1,237 @@
+"""GROMACS: `gmx mdrun`, alone or behind mpirun or srun.
+
+Seen with GROMACS 2022.5; the manual is silent on much of it:
+
+- `-cpi` with the name of a file that is not there starts from step 0, without a word. So we pass it only where the
+  file is there, and then with `-append`, which makes that an error.
+- It ends with 1 after a stop that was asked for and after a fatal error, with 0 after the last step and after `-maxh`: done
+  is the step of the checkpoint against that of the run input, and the final coordinates.
+- It handles SIGTERM and SIGINT alone: within some steps it writes a checkpoint. A third one aborts it without. mpirun
+  turns SIGTERM into SIGKILL after a second, so that only the ranks get it.
+- `-nsteps` counts from the checkpoint on: a resumed run would go too far.
+- Appending is refused where an output is missing, shorter or changed; `-noappend` goes on in new files.
+"""
+
+import itertools
+import os
+from collections.abc import Sequence
+
+from lastgood.apps.gromacs_files import (
+    NotACheckpointError,
+    Output,
+    Steps,
+    complaint,
+    problem_of_output,
+    read_header,
+    read_outputs,
+    read_steps,
+)
+from lastgood.core.errors import UsageError
+from lastgood.core.outcome import Ending, Evidence, Outcome
+from lastgood.core.signals import SIGTERM
+from lastgood.core.units import duration
+from lastgood.launch.ports import Conditions, Found, Order, StopRequest, Work
+from lastgood.store import durable
+
+_CLOCK_S = 60.0
+"""How far times of files that one program writes to one file system may be apart."""
+_STORAGE_WORDS = ("System I/O error", "File input/output error")
+
+
+class Gromacs:
+    """The run of one `mdrun` command, in the directory that the launcher is in."""
+
+    name = "GROMACS"
+
+    def __init__(self, command: Sequence[str]) -> None:
+        """Raises UsageError where the command runs no mdrun, or has options with which no run can be continued."""
+        self._command = list(command)
+        self._at = _mdrun_at(command)
+        self._options = list(command[self._at + 1 :])
+        _refuse(self._options)
+        before = command[self._at - 1] if self._at else ""
+        self._gmx = [before] if os.path.basename(before).startswith("gmx") else ["gmx"]
+        base = self._value("-deffnm")
+        self._input = self._named("-s", base or "topol", ".tpr")
+        self._checkpoint = self._named("-cpo", base or "state", ".cpt")
+        stem = self._checkpoint.removesuffix(".cpt")
+        self._previous = f"{stem}_prev.cpt"
+        self._final = self._named("-c", base or "confout", ".gro")
+        self._steps: Steps | None = None
+        self._outputs: dict[tuple[str, int], list[Output]] = {}
+
+    def lock_path(self) -> str:
+        return os.path.join(os.path.dirname(self._checkpoint), f".lastgood-{os.path.basename(self._checkpoint)}.lock")
+
+    def candidates(self) -> list[Found]:
+        founds = []
+        for path in (self._checkpoint, self._previous):
+            try:
+                status = os.stat(path)
+                header = read_header(path)
+            except FileNotFoundError:
+                continue
+            except NotACheckpointError as error:
+                founds.append(Found(path, 0, status.st_mtime, status.st_size, problem=str(error)))
+                continue
+            when = f"t = {header.time_ps:g} ps"
+            founds.append(Found(path, header.step, status.st_mtime, status.st_size, detail=when))
+        if len(founds) == 2 and not founds[0].problem and founds[0].step < founds[1].step:
+            founds.reverse()
+        return founds
+
+    def problem_of(self, found: Found) -> str:
+        planned, last = self._planned(), self._planned().last
+        try:
+            atoms = read_header(found.path).atoms
+        except NotACheckpointError as error:
+            return str(error)
+        if planned.atoms not in (None, atoms):
+            return f"it has {atoms} atoms, {self._input} has {planned.atoms}: it is of another system"
+        if last is not None and found.step > last:
+            return f"its step {found.step} is behind the last step of {self._input} ({last}): it is of another run"
+        try:
+            self._outputs_of(found)
+        except NotACheckpointError as error:
+            return str(error)
+        return ""
+
+    def order(self, found: Found | None, conditions: Conditions) -> Order:
+        self._planned()
+        options = _without(self._options, "-cpi", takes_value=True)
+        is_appending = "-noappend" not in options
+        options = [word for word in options if word not in ("-append", "-noappend")]
+        notes: list[str] = []
+        if self._value("-cpt") is None:
+            options += ["-cpt", f"{conditions.interval_s / 60:.4g}"]
+            notes.append(f"a checkpoint each {duration(conditions.interval_s)} (-cpt)")
+        if conditions.left_s is not None and self._value("-maxh") is None:
+            # It stops at 0.99 of what it is given.
+            options += ["-maxh", f"{conditions.left_s / 0.99 / 3600:.5f}"]
+        if found is not None:
+            options += ["-cpi", found.path]
+            refused = "" if not is_appending else self._why_not_append(found)
+            if is_appending and not refused:
+                options.append("-append")
+            else:
+                options.append("-noappend")
+                notes += [f"goes on in new files (-noappend): {refused}"] if refused else []
+        elif not is_appending:
+            options.append("-noappend")
+        return Order([*self._command[: self._at + 1], *options], notes=tuple(notes))
+
+    def put_aside(self, founds: Sequence[Found], why: str) -> list[str]:
+        return [durable.put_aside(found.path, why) for found in founds]
+
+    def ask_to_stop(self, number: int) -> StopRequest:
+        is_behind_mpi = any(
+            os.path.basename(word) in ("mpirun", "mpiexec", "orterun") for word in self._command[: self._at]
+        )
+        name = os.path.basename(self._gmx[0] if self._at else self._command[0])
+        return StopRequest(SIGTERM, (name,) if is_behind_mpi else ())
+
+    def work(self) -> Work | None:
+        newest = next((found for found in self.candidates() if not found.problem), None)
+        if newest is None:
+            return None
+        last = self._planned().last
+        is_done = last is not None and newest.step >= last and self._has_final(newest)
+        return Work(newest.step, last, is_done)
+
+    def explain_end(self, evidence: Evidence) -> Ending | None:
+        said = complaint(evidence.log_tail)
+        if said and (evidence.exit_code or evidence.signal):
+            is_storage = said.startswith(_STORAGE_WORDS) or "No space left" in said
+            return Ending(Outcome.STORAGE_ERROR if is_storage else Outcome.PROGRAM_ERROR, said, evidence.exit_code)
+        if "Run time exceeded" in evidence.log_tail and evidence.exit_code == 0:
+            return Ending(Outcome.TIME_LIMIT, "saved and stopped by itself (-maxh)")
+        for name in ("TERM", "INT"):
+            if f"Received the {name} signal" in evidence.log_tail and evidence.exit_code in (1, 2):
+                return Ending(Outcome.PREEMPTED, f"somebody sent SIG{name}; saved and stopped")
+        return None
+
+    def _planned(self) -> Steps:
+        if self._steps is None:
+            self._steps = read_steps(self._gmx, self._input)
+        return self._steps
+
+    def _has_final(self, newest: Found) -> bool:
+        """True if the final coordinates are there, of this run: they are written behind the last checkpoint."""
+        if "-noconfout" in self._options:
+            return True
+        directory, name = os.path.split(self._final)
+        stem, suffix = os.path.splitext(name)
+        # With -noappend it has the number of the part in its name.
+        return any(
+            (entry == name or (entry.startswith(f"{stem}.part") and entry.endswith(suffix)))
+            and os.stat(os.path.join(directory, entry)).st_mtime >= newest.at - _CLOCK_S
+            for entry in os.listdir(directory or ".")
+        )
+
+    def _outputs_of(self, found: Found) -> list[Output]:
+        key = (found.path, os.stat(found.path).st_mtime_ns)
+        if key not in self._outputs:
+            self._outputs[key] = read_outputs(self._gmx, found.path)
+        return self._outputs[key]
+
+    def _why_not_append(self, found: Found) -> str:
+        for output in self._outputs_of(found):
+            if problem := problem_of_output(output, "."):
+                return problem
+        return ""
+
+    def _value(self, option: str) -> str | None:
+        for word, following in zip(self._options, [*self._options[1:], ""], strict=True):
+            if word == option:
+                return following
+        return None
+
+    def _named(self, option: str, default: str, suffix: str) -> str:
+        name = self._value(option) or default
+        return name if os.path.splitext(name)[1] else name + suffix
+
+
+def _mdrun_at(command: Sequence[str]) -> int:
+    for i, word in enumerate(command):
+        if os.path.basename(word).startswith("mdrun") and (i == 0 or not command[i - 1].startswith("-")):
+            return i
+    raise UsageError(
+        "--app gromacs: the command runs no mdrun",
+        safe="nothing was started",
+        remedy="lastgood run --app gromacs --job DIR -- gmx mdrun -s topol.tpr",
+    )
+
+
+def _refuse(options: Sequence[str]) -> None:
+    reasons = {
+        "-nsteps": "it counts from the checkpoint on, so that a resumed run goes too far: put the number of steps into the "
+        "run input (`gmx convert-tpr -nsteps N`)",
+        "-cpnum": "it leaves no state.cpt to go on from",
+        "-multidir": "several simulations in one command have several checkpoints: run each as a job of its own",
+        "-rerun": "a rerun has no checkpoints",
+    }
+    for option, reason in reasons.items():
+        if option in options:
+            raise UsageError(
+                f"--app gromacs cannot continue a run with {option}", safe="nothing was started", remedy=reason
+            )
+    for option, value in itertools.pairwise(options):
+        if option == "-cpt" and value.startswith("-"):
+            raise UsageError(
+                f"mdrun {option} {value} writes no checkpoints, not even when it is told to stop",
+                safe="nothing was started",
+                remedy="leave -cpt to lastgood, or give minutes",
+            )
+
+
+def _without(options: Sequence[str], option: str, *, takes_value: bool) -> list[str]:
+    kept: list[str] = []
+    skip = False
+    for word in options:
+        if skip and not word.startswith("-"):
+            skip = False
+            continue
+        skip = word == option and takes_value
+        if word != option:
+            kept.append(word)
+    return kept

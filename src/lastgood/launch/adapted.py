@@ -1,0 +1,251 @@
+"""An application whose checkpoints we know: what an adapter says of it, under the contract of every start.
+
+A start is fresh, resumed or refused. What was seen of its checkpoints is written to the journal, with a checksum of
+each, and to the record outside the job's directory: these applications fall back from no damaged checkpoint by
+themselves, and take flipped bytes for what they are.
+"""
+
+import errno
+import fcntl
+import os
+
+import msgspec
+import xxhash
+
+from lastgood.core.errors import JobBusyError, LastgoodError, StartRefusedError
+from lastgood.core.layout import Env
+from lastgood.core.outcome import Ending, Evidence, Outcome
+from lastgood.core.quoting import shown
+from lastgood.core.start import Candidate, EarlierAttempt, Expectation, StartKind, decide_start
+from lastgood.launch.history import read_records
+from lastgood.launch.library import describe
+from lastgood.launch.ports import Adapter, Conditions, Found, LastGood, Prepared, StopRequest, Work
+from lastgood.launch.time_limit import TimeLimit
+from lastgood.store.attempts import Journal
+from lastgood.store.durable import explain, explained
+from lastgood.store.jobdir import JobDirectory
+from lastgood.store.record import Records
+
+_CHUNK_BYTES = 2**22
+
+
+class AdaptedCommand:
+    """Starts an application from the newest checkpoint that is whole, and tells from its files how far it has come."""
+
+    def __init__(
+        self,
+        adapter: Adapter,
+        job: JobDirectory,
+        records: Records,
+        restart_counts: dict[str, int],
+        interval_s: float,
+        time_limit: TimeLimit | None,
+        grace_s: float,
+    ) -> None:
+        self._adapter = adapter
+        self._job = job
+        self._records = records
+        self._restart_counts = restart_counts
+        self._interval_s = interval_s
+        self._time_limit = time_limit
+        self._grace_s = grace_s
+        self._noted: LastGood | None = None
+        self._lock_fd = -1
+
+    def last_good(self) -> LastGood | None:
+        """The newest that a quick look finds nothing wrong with."""
+        return next((_as_last_good(found) for found in self._adapter.candidates() if not found.problem), None)
+
+    def prepare(self, attempt: int, *, is_fresh: bool, journal: Journal) -> Prepared:
+        self._lock()
+        with explained(
+            "look for checkpoints in", os.path.dirname(self._adapter.lock_path()), safe="nothing was started"
+        ):
+            founds = self._look()
+            earlier = self._earlier(attempt)
+        usable = founds[-1] if founds and not founds[-1].problem else None
+        bad = [found for found in founds if found.problem]
+        start = decide_start(
+            None if usable is None else Candidate(shown(usable.path), usable.step),
+            [Candidate(shown(found.path), found.step, found.problem) for found in bad],
+            earlier,
+            self._expectations(),
+            is_fresh,
+        )
+        if start.kind is StartKind.REFUSED:
+            raise StartRefusedError(
+                f"will not start {self._adapter.name} from zero: {start.reason}",
+                safe="nothing was changed",
+                remedy="make its checkpoints visible again, or begin anew: `lastgood run --fresh`",
+            )
+        lines = [f"not used: {shown(found.path)}: {found.problem}" for found in bad]
+        lines += [start.warning] if start.warning else []
+        is_resumed = start.kind is StartKind.RESUMED
+        work = self._adapter.work() if is_resumed else None
+        with explained("put checkpoints aside in", os.path.dirname(self._adapter.lock_path())):
+            # The application would take the newest, whatever is in it; and after --fresh an old one.
+            aside = self._adapter.put_aside(bad if is_resumed else founds, f"attempt-{attempt}")
+        lines += [f"kept as {shown(path)}" for path in aside]
+        journal.write(
+            "started",
+            how=start.kind.value,
+            step=start.step,
+            name=start.name,
+            reason=start.reason,
+            is_wrapped=True,
+            rejected=[f"{found.path}: {found.problem}" for found in bad],
+        )
+        if work is not None and work.is_done:
+            return Prepared(done=f"step {work.done} of {work.total} is reached, and the results are there")
+        order = self._adapter.order(usable if is_resumed else None, self._conditions())
+        self._noted = _as_last_good(usable) if usable is not None and is_resumed else None
+        lines += order.notes
+        environment = dict(order.environment)
+        if self._noted is None:
+            head = f"fresh start: {start.reason}"
+        else:
+            head = f"resuming from {start.name} ({describe(self._noted)})"
+            environment[Env.CHECKPOINT] = os.path.abspath(self._noted.name)
+        return Prepared(command=order.command, environment=environment, message="\n".join([head, *lines]))
+
+    def note_progress(self, journal: Journal) -> None:
+        """Write down a checkpoint that is newer than the last one written down, with a checksum of its content."""
+        try:
+            good = self.last_good()
+            if good is None or not good.is_newer_than(self._noted):
+                return
+            before = os.stat(good.name)
+            digest = _digest(good.name)
+            if os.stat(good.name).st_mtime_ns != before.st_mtime_ns:
+                # It was replaced meanwhile: the next look has the newer one.
+                return
+        except (OSError, LastgoodError):
+            return
+        self._noted = good
+        journal.write(
+            "committed",
+            step=good.step,
+            name=shown(good.name),
+            bytes=good.size_bytes,
+            modified_ns=before.st_mtime_ns,
+            xxh3=digest,
+        )
+        self._records.note_saved(self._job.path, self._job.id, good.step)
+
+    def explain_no_progress(self) -> str:
+        return ""
+
+    def can_see_checkpoints(self, attempt: int) -> bool:
+        return True
+
+    def ask_to_stop(self, number: int) -> StopRequest:
+        return self._adapter.ask_to_stop(number)
+
+    def judge(self, evidence: Evidence) -> Ending | None:
+        """An exit code proves nothing here: 0 can be a stop in the middle, 1 a stop that was asked for."""
+        if evidence.hang or evidence.oom_kills:
+            return None
+        work = self._work()
+        if work is not None and work.is_done:
+            return Ending(Outcome.FINISHED, f"step {work.done} of {work.total} is reached")
+        if evidence.interruption or evidence.stop_cause:
+            return None
+        if (ending := self._adapter.explain_end(evidence)) is not None:
+            return ending
+        if evidence.exit_code == 0 and work is not None and work.total is not None:
+            return Ending(
+                Outcome.PROGRAM_ERROR,
+                f"exit code 0 at step {work.done} of {work.total}: the work is not done, and nothing says why it ended",
+                1,
+            )
+        return None
+
+    def _work(self) -> Work | None:
+        try:
+            return self._adapter.work()
+        except (OSError, LastgoodError):
+            return None
+
+    def _look(self) -> list[Found]:
+        """The newest first, up to the first that is whole."""
+        known = self._known_digests()
+        founds = []
+        for found in self._adapter.candidates():
+            problem = found.problem or self._changed(found, known) or self._adapter.problem_of(found)
+            founds.append(msgspec.structs.replace(found, problem=problem))
+            if not problem:
+                break
+        return founds
+
+    def _changed(self, found: Found, known: dict[tuple[str, int], str]) -> str:
+        """Applications do not notice flipped bytes; where we have seen this version of the file, we do."""
+        digest = known.get((shown(found.path), os.stat(found.path).st_mtime_ns))
+        return "" if digest in (None, _digest(found.path)) else "its bytes are not those that were written (checksum)"
+
+    def _known_digests(self) -> dict[tuple[str, int], str]:
+        return {
+            (str(event.data.get("name")), event.data["modified_ns"]): str(event.data.get("xxh3"))
+            for record in read_records(self._job)
+            for event in record.events
+            if event.kind == "committed" and isinstance(event.data.get("modified_ns"), int)
+        }
+
+    def _conditions(self) -> Conditions:
+        limit = self._time_limit
+        left_s = None if limit is None else max(limit.left_s() - self._grace_s, 0.0)
+        return Conditions(self._interval_s, left_s)
+
+    def _earlier(self, attempt: int) -> list[EarlierAttempt]:
+        records = [record for record in read_records(self._job) if record.number < attempt]
+        begin = max((i for i, record in enumerate(records) if record.is_fresh), default=0)
+        found = []
+        for record in records[begin:]:
+            steps = [event.data.get("step") for event in record.events if event.kind == "committed"]
+            ended = record.last("ended")
+            newest = max((s for s in steps if isinstance(s, int)), default=None)
+            if newest is not None or ended is None or ended.data.get("outcome") != Outcome.REFUSED.value:
+                found.append(EarlierAttempt(record.number, newest))
+        return found
+
+    def _expectations(self) -> list[Expectation]:
+        found = [Expectation(f"{name}={count}") for name, count in self._restart_counts.items()]
+        record = self._records.read(self._job.path)
+        if record is not None:
+            found.append(Expectation("the record in the user's state directory", record.step))
+        return found
+
+    def _lock(self) -> None:
+        """For as long as the launcher lives. Raises JobBusyError."""
+        if self._lock_fd >= 0:
+            return
+        path = self._adapter.lock_path()
+        with explained("lock", path):
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS):
+                self._lock_fd = fd
+                return
+            os.close(fd)
+            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                raise JobBusyError(
+                    f"another launcher runs {self._adapter.name} in {shown(os.path.dirname(os.path.abspath(path)))}",
+                    safe="nothing was changed",
+                    remedy="wait for it or end it: two of them would spoil each other's files",
+                ) from error
+            raise explain(error, "lock", path) from error
+        self._lock_fd = fd
+
+
+def _as_last_good(found: Found) -> LastGood:
+    return LastGood(found.path, found.step, found.at, (float(found.step), found.at), found.size_bytes)
+
+
+def _digest(path: str) -> str:
+    """Of a file's content. Raises OSError."""
+    state = xxhash.xxh3_128()
+    with open(path, "rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            state.update(chunk)
+    return state.hexdigest()

@@ -1,0 +1,86 @@
+"""Real applications, started by the real launcher."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from launch.conftest import LIMIT_S, Ended, Launcher, launcher  # noqa: F401 - a fixture
+
+HERE = Path(__file__).parent
+
+
+def need(program: str, package: str) -> None:
+    """Skip without it, and fail where tests must not be left out in silence, such as in CI."""
+    if shutil.which(program) is None:
+        reason = f"{package} is not installed"
+        if os.environ.get("LASTGOOD_TESTS_NEED_APPS") == "1":
+            pytest.fail(reason, pytrace=False)
+        pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def make_run_input(tmp_path_factory: pytest.TempPathFactory) -> Callable[[float], Path]:
+    """A run input (.tpr) of water in a box with an edge of some nm."""
+    need("gmx", "GROMACS")
+    made: dict[float, Path] = {}
+
+    def make(edge_nm: float = 2.2) -> Path:
+        if edge_nm not in made:
+            place = tmp_path_factory.mktemp("tpr")
+            shutil.copy(HERE / "gromacs" / "topol.top", place)
+            for command in (
+                ["solvate", "-cs", "spc216.gro", "-box", str(edge_nm), "-o", "conf.gro", "-p", "topol.top"],
+                ["grompp", "-f", HERE / "gromacs" / "md.mdp", "-c", "conf.gro", "-p", "topol.top", "-o", "topol.tpr"],
+            ):
+                subprocess.run(["gmx", "-quiet", *command], cwd=place, check=True, capture_output=True, timeout=LIMIT_S)
+            made[edge_nm] = place / "topol.tpr"
+        return made[edge_nm]
+
+    return make
+
+
+class Mdrun:
+    """One simulation in a directory of its own, from the same run input as all others of its size."""
+
+    def __init__(self, launcher: Launcher, run_input: Path) -> None:  # noqa: F811
+        self.launcher = launcher
+        self.directory = launcher.directory
+        shutil.copy(run_input, self.directory / "topol.tpr")
+        self.command = ["gmx", "mdrun", "-ntmpi", "1", "-ntomp", "1", "-reprod"]
+        self.options = ["--app", "gromacs", "--save-every", "500ms"]
+
+    def words(self, *more: str, options: tuple[str, ...] = ()) -> list[str]:
+        return [*self.options, *options, "--", *self.command, *more]
+
+    def run(self, *more: str, options: tuple[str, ...] = ()) -> Ended:
+        return self.launcher.run(*self.words(*more, options=options))
+
+    def start(self, *more: str, options: tuple[str, ...] = ()) -> "subprocess.Popen[bytes]":
+        return self.launcher.start(*self.words(*more, options=options))
+
+    def file(self, name: str) -> Path:
+        return self.directory / name
+
+
+@pytest.fixture
+def mdrun(launcher: Launcher, make_run_input: Callable[[float], Path]) -> Mdrun:  # noqa: F811
+    return Mdrun(launcher, make_run_input(2.2))
+
+
+@pytest.fixture(scope="session")
+def undisturbed(make_run_input: Callable[[float], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the same simulation gives when nothing happens to it and nobody of us is there."""
+    place = tmp_path_factory.mktemp("undisturbed")
+    shutil.copy(make_run_input(2.2), place / "topol.tpr")
+    subprocess.run(
+        ["gmx", "-quiet", "mdrun", "-ntmpi", "1", "-ntomp", "1", "-reprod"],
+        cwd=place,
+        check=True,
+        capture_output=True,
+        timeout=LIMIT_S,
+    )
+    return place

@@ -1,0 +1,234 @@
+"""Real GROMACS: killed, stopped, damaged, and at the end the same trajectory as if nothing had happened."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from launch.conftest import wait_for
+
+from .conftest import Mdrun, need
+
+pytestmark = pytest.mark.slow
+
+RESULTS = ("confout.gro", "ener.edr", "traj.trr", "traj_comp.xtc")
+
+
+def assert_same(mdrun: Mdrun, undisturbed: Path) -> None:
+    for name in RESULTS:
+        assert mdrun.file(name).read_bytes() == (undisturbed / name).read_bytes(), name
+
+
+def wait_for_two_checkpoints(mdrun: Mdrun) -> None:
+    def are_there() -> bool:
+        has_ended = mdrun.launcher.processes[-1].poll() is not None
+        is_there = mdrun.file("state_prev.cpt").exists()
+        assert is_there or not has_ended, mdrun.launcher.output(-1, "err")
+        return is_there
+
+    wait_for(are_there, "a second checkpoint")
+
+
+def simulation(mdrun: Mdrun) -> psutil.Process:
+    """The process that computes, once it has written a checkpoint that it goes on from."""
+    wait_for_two_checkpoints(mdrun)
+    found = [p for p in mdrun.launcher.survivors() if p.name() in ("gmx", "gmx_mpi")]
+    return found[-1]
+
+
+def stop_in_the_middle(mdrun: Mdrun) -> None:
+    """Ends with two checkpoints that are whole, and work left."""
+    process = mdrun.start()
+    wait_for_two_checkpoints(mdrun)
+    process.send_signal(signal.SIGTERM)
+    assert mdrun.launcher.end_of(process).code == 75
+
+
+def test_killed_twice_it_ends_with_the_bytes_of_an_undisturbed_run(mdrun: Mdrun, undisturbed: Path) -> None:
+    process = mdrun.start()
+    simulation(mdrun).kill()
+    mdrun.launcher.wait_for_output("attempt 2 of", "err")
+    time.sleep(0.4)
+    for again in mdrun.launcher.survivors():
+        if again.name() == "gmx":
+            again.kill()
+    ended = mdrun.launcher.end_of(process)
+    assert ended.code == 0
+    assert "resuming from state.cpt (step " in ended.err and "step 3000 of 3000 is reached" in ended.err
+    assert mdrun.launcher.outcomes() == ["killed", "killed", "finished"]
+    assert_same(mdrun, undisturbed)
+
+
+def test_asked_to_stop_it_saves_and_goes_on_later(mdrun: Mdrun, undisturbed: Path) -> None:
+    stop_in_the_middle(mdrun)
+    saved = mdrun.launcher.event(1, "committed")["step"]
+    ended = mdrun.run()
+    assert ended.code == 0 and f"resuming from state.cpt (step {saved}" in ended.err
+    assert mdrun.launcher.outcomes() == ["preempted", "finished"]
+    assert_same(mdrun, undisturbed)
+
+
+def truncate(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def cut_the_end(path: Path) -> None:
+    os.truncate(path, path.stat().st_size - 4)
+
+
+def zero(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def empty(path: Path) -> None:
+    os.truncate(path, 0)
+
+
+def flip_in_the_coordinates(path: Path) -> None:
+    before = path.stat()
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0x40
+    path.write_bytes(data)
+    # As a device does it: nobody has written to the file.
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (truncate, "its end is missing"),
+        (cut_the_end, "its end is missing"),
+        (zero, "it begins with 0"),
+        (empty, "it is empty"),
+        (flip_in_the_coordinates, "its bytes are not those that were written"),
+        (Path.unlink, ""),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_a_damaged_newest_checkpoint_is_passed_over(
+    mdrun: Mdrun, undisturbed: Path, damage: Callable[[Path], None], words: str
+) -> None:
+    stop_in_the_middle(mdrun)
+    damage(mdrun.file("state.cpt"))
+    ended = mdrun.run()
+    assert ended.code == 0 and "resuming from state_prev.cpt" in ended.err
+    if words:
+        assert f"not used: state.cpt: {words}" in ended.err
+        assert mdrun.file("state.cpt.attempt-2").exists()
+    assert_same(mdrun, undisturbed)
+
+
+def test_where_no_checkpoint_is_left_it_does_not_begin_from_zero(mdrun: Mdrun) -> None:
+    stop_in_the_middle(mdrun)
+    before = mdrun.file("traj.trr").read_bytes()
+    for name in ("state.cpt", "state_prev.cpt"):
+        mdrun.file(name).unlink()
+    ended = mdrun.run()
+    assert ended.code == 80 and "will not start GROMACS from zero" in ended.err
+    assert mdrun.file("traj.trr").read_bytes() == before
+    assert mdrun.run(options=("--fresh",)).code == 0
+
+
+@pytest.mark.parametrize("name", ["ener.edr", "md.log", "traj.trr"])
+def test_where_an_output_is_gone_it_goes_on_in_new_files(mdrun: Mdrun, name: str) -> None:
+    stop_in_the_middle(mdrun)
+    mdrun.file(name).unlink()
+    ended = mdrun.run()
+    assert ended.code == 0 and f"goes on in new files (-noappend): {name} is missing" in ended.err
+    assert list(mdrun.directory.glob("*.part0002.*"))
+
+
+def test_where_an_output_was_edited_it_goes_on_in_new_files(mdrun: Mdrun) -> None:
+    stop_in_the_middle(mdrun)
+    log = mdrun.file("md.log")
+    log.write_text(log.read_text(errors="replace").replace("GROMACS", "gromacs", 1))
+    ended = mdrun.run()
+    assert ended.code == 0 and "md.log is not as it was written" in ended.err
+
+
+def test_a_run_that_is_done_is_not_started_again(mdrun: Mdrun) -> None:
+    assert mdrun.run().code == 0
+    before = {path.name: path.stat().st_mtime_ns for path in mdrun.directory.glob("*.*") if path.is_file()}
+    ended = mdrun.run()
+    after = {path.name: path.stat().st_mtime_ns for path in mdrun.directory.glob("*.*") if path.is_file()}
+    assert ended.code == 0 and "has nothing to do: step 3000 of 3000 is reached" in ended.err
+    assert before == after
+
+
+def test_its_own_message_is_shown_and_it_is_not_tried_again(mdrun: Mdrun) -> None:
+    ended = mdrun.run("-no-such-option")
+    assert ended.code == 1
+    assert "Unknown command-line option -no-such-option" in ended.err
+    assert mdrun.launcher.outcomes() == ["program error"]
+
+
+def test_a_checkpoint_of_another_system_is_refused(mdrun: Mdrun, make_run_input: Callable[[float], Path]) -> None:
+    stop_in_the_middle(mdrun)
+    mdrun.file("topol.tpr").write_bytes(make_run_input(1.9).read_bytes())
+    ended = mdrun.run()
+    assert ended.code == 80 and "is of another system" in ended.err
+    assert mdrun.file("state.cpt").exists()
+
+
+def test_a_time_limit_makes_a_segment(mdrun: Mdrun, undisturbed: Path) -> None:
+    codes = []
+    for _ in range(8):
+        codes.append(mdrun.run(options=("--time-limit", "4s", "--grace", "1s")).code)
+        if codes[-1] == 0:
+            break
+    assert len(codes) > 1 and codes == [75] * (len(codes) - 1) + [0]
+    assert_same(mdrun, undisturbed)
+
+
+def test_two_launchers_do_not_work_in_one_directory(mdrun: Mdrun, tmp_path: Path) -> None:
+    process = mdrun.start()
+    wait_for(lambda: mdrun.file("md.log").exists(), "the first one's log")
+    other = mdrun.launcher.run(*mdrun.words(), job=tmp_path / "other")
+    assert other.code == 86 and "another launcher runs GROMACS" in other.err
+    assert mdrun.launcher.end_of(process).code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["gmx", "mdrun", "-nsteps", "100"], "cannot continue a run with -nsteps"),
+        (["gmx", "mdrun", "-cpt", "-1"], "writes no checkpoints"),
+        (["gmx", "energy"], "the command runs no mdrun"),
+    ],
+)
+def test_what_cannot_be_continued_is_refused_before_anything_runs(mdrun: Mdrun, words: list[str], message: str) -> None:
+    ended = mdrun.launcher.run(*mdrun.options, "--", *words)
+    assert ended.code == 2 and message in ended.err
+    assert not mdrun.file("md.log").exists()
+
+
+def test_a_missing_run_input_is_named(mdrun: Mdrun) -> None:
+    mdrun.file("topol.tpr").unlink()
+    ended = mdrun.run()
+    assert ended.code == 2 and "topol.tpr is no run input" in ended.err
+
+
+def test_of_two_mpi_ranks_one_is_killed(mdrun: Mdrun) -> None:
+    need("gmx_mpi", "GROMACS")
+    need("mpirun", "OpenMPI")
+    mdrun.launcher.environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    mdrun.command = ["mpirun", "--oversubscribe", "-np", "2", "gmx_mpi", "mdrun", "-ntomp", "1", "-reprod"]
+    process = mdrun.start()
+    simulation(mdrun).kill()
+    ended = mdrun.launcher.end_of(process)
+    assert ended.code == 0 and "resuming from state.cpt" in ended.err
+    assert mdrun.launcher.outcomes()[-1] == "finished"
+
+
+def test_mpirun_does_not_kill_ranks_that_are_asked_to_save(mdrun: Mdrun) -> None:
+    need("gmx_mpi", "GROMACS")
+    need("mpirun", "OpenMPI")
+    mdrun.launcher.environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    mdrun.command = ["mpirun", "--oversubscribe", "-np", "2", "gmx_mpi", "mdrun", "-ntomp", "1", "-reprod"]
+    stop_in_the_middle(mdrun)
+    assert "Received the TERM signal" in mdrun.launcher.log
+    assert mdrun.run().code == 0
