@@ -43,7 +43,7 @@ def looks_like_manifest(source: Source) -> bool:
 def read_manifests(source: Source) -> tuple[list[Manifest], list[Problem]]:
     """Every workload of the file, in its order. Other kinds of objects are passed over without a word."""
     text = source.data.decode("utf-8", "replace")
-    blanked = blank(text.replace("\ufeff", " ", 1) if text.startswith("\ufeff") else text)
+    blanked = blank(text.removeprefix("\ufeff"))
     roots: list[tuple[Value, int, int]] = []
     problems: list[Problem] = []
     for base, chunk in _documents(blanked.text):
