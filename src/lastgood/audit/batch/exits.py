@@ -44,6 +44,15 @@ def main_work(script: BatchScript) -> tuple[Command, Launch] | None:
     return found[-1] if found else None
 
 
+def carrier(script: BatchScript, command: Command) -> Command:
+    """The command whose exit code is the program's: itself, or the only `wait` with a pid for one in the background."""
+    if not command.around.is_background:
+        return command
+    waits = [other for other in script.follows(command) if other.name == "wait" and other.arguments]
+    children = [other for other, _ in script.work if other.around.is_background]
+    return waits[0] if len(waits) == len(children) == 1 else command
+
+
 def _is_top_level(command: Command) -> bool:
     around = command.around
     return _is_certain(command) and not (

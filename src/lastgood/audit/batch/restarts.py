@@ -33,7 +33,7 @@ _KNOWN = re.compile(r"gmx|mdrun|namd|lmp|lammps|\w+Foam\Z|relion|pw\.x|cp\.x|cp2
 """Applications whose restart has rules of its own."""
 _COUNTS = re.compile(
     r"RESTART_COUNT|Restarts=|restart_?count|max_?(re)?(tries|try|starts|queues|submits?|attempts)|attempts?\b|\bretr(y|ies)\b"
-    r"|-(lt|gt|le|ge)\b|\(\(",
+    r"|-(lt|le|ge)\b|-gt\b(?!\s*[\"']?0\b)|\(\(",
     re.IGNORECASE,
 )
 _SELF = re.compile(r"\$\{?(0|BASH_SOURCE)\b")

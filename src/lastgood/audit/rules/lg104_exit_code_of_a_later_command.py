@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from lastgood.audit.batch.exits import lost_code, main_work
+from lastgood.audit.batch.exits import carrier, lost_code, main_work
 from lastgood.audit.batch.readers import consequence, shown
 from lastgood.audit.batch.restarts import requeues_itself, submits_itself
 from lastgood.audit.batch.script import BatchScript
@@ -15,7 +15,7 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
     if found is None or costs is None:
         return
     command = found[0]
-    lost = lost_code(script, command)
+    lost = lost_code(script, carrier(script, command))
     if lost is None or lost.how != "later" or lost.by is None:
         return
     if any(requeues_itself(script, other) or submits_itself(script, other) for other in script.commands):

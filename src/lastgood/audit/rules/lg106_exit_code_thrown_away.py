@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from lastgood.audit.batch.exits import lost_code, main_work
+from lastgood.audit.batch.exits import carrier, lost_code, main_work
 from lastgood.audit.batch.readers import consequence, shown
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.rule import Context, Hit, Rule, Severity
@@ -14,7 +14,7 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
     if found is None or costs is None:
         return
     command = found[0]
-    lost = lost_code(script, command)
+    lost = lost_code(script, carrier(script, command))
     if lost is None or lost.how not in ("rescued", "exit"):
         return
     then, severity = costs

@@ -16,6 +16,7 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
     if costs is None or main_work(script) is None:
         return
     then, severity = costs
+    codes = context.policy.requeue_codes if context.policy is not None else None
     for trap in script.traps:
         end = _end(trap)
         if end is None or trap.is_reset or trap.is_ignore:
@@ -36,6 +37,21 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
                 remedy="end the trap with `scontrol requeue $SLURM_JOB_ID`, or with an exit code that is in RequeueExit",
                 severity=Severity.MAY_BE_LOST,
             )
+
+        elif "TERM" in trap.signals and codes and (given := _code(trap, end)) is not None and given not in codes:
+            yield Hit(
+                span=trap.span,
+                message=f"at the time limit this trap ends the job with code {given}, which RequeueExit does not list, whatever "
+                "code the program gave: the job is not requeued",
+                remedy=f"end it with the program's code, `wait $pid; exit $?`, or with `exit {min(codes)}`",
+                severity=Severity.MAY_BE_LOST,
+            )
+
+
+def _code(trap: Trap, end: Command) -> int | None:
+    """The code that it surely gives."""
+    text = end.arguments[0].text if end.arguments else ""
+    return int(text) if text.isdecimal() else 0 if _is_always_zero(trap, end) else None
 
 
 def _end(trap: Trap) -> Command | None:

@@ -1,5 +1,6 @@
 """LG109: the script starts itself again without a limit."""
 
+import re
 from collections.abc import Iterator
 
 from lastgood.audit.batch.restarts import counts_restarts, requeues_itself, submits_itself
@@ -7,6 +8,11 @@ from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.batch.shell import Command
 from lastgood.audit.rule import Context, Hit, Rule, Severity
 
+_ANY_FAILURE = re.compile(
+    r"\[+\s*\"?\$\{?(\?|\w*(?:rc|ret|status|code|exit|err)\w*)\}?\"?\s*(-ne|!=|-gt)\s*\"?0\"?\s*\]+(?:(?!\b(fi|else|elif)\b).)*\Z",
+    re.DOTALL | re.IGNORECASE,
+)
+_LOOK_BACK = 300
 _REMEDY = 'write `if [ ! -e finished ] && [ "${SLURM_RESTART_COUNT:-0}" -lt 20 ]; then ... fi` around it'
 
 
@@ -42,12 +48,16 @@ def _is_of_a_trap(script: BatchScript, command: Command) -> bool:
 
 
 def _is_rescue(script: BatchScript, command: Command) -> bool:
+    """It stands behind `||`, or in `if [ $? -ne 0 ]`: any failure leads to it."""
     text = script.source.text(command.begin, command.end)
-    return any(
-        text in other.around.rescued_by and other.end <= command.begin and other.name not in ("[", "[[", "test")
-        for other in script.commands
-        if other.around.rescued_by
-    )
+    if any(text in other.around.rescued_by and other.end <= command.begin for other in _programs(script)):
+        return True
+    before = script.source.text(max(0, command.begin - _LOOK_BACK), command.begin)
+    return command.around.is_conditional and _ANY_FAILURE.search(before) is not None
+
+
+def _programs(script: BatchScript) -> list[Command]:
+    return [command for command in script.commands if command.name not in ("test", "mkdir", "grep", "ls")]
 
 
 def _has_way_out(script: BatchScript, command: Command) -> bool:

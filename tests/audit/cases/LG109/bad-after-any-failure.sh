@@ -1,0 +1,9 @@
+#!/bin/bash
+#SBATCH --time=24:00:00
+#SBATCH --requeue
+#SBATCH --open-mode=append
+srun python train.py --resume
+if [ $? -ne 0 ]; then
+  echo "failed, again"
+  scontrol requeue $SLURM_JOB_ID
+fi
