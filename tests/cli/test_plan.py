@@ -164,6 +164,22 @@ def test_the_policy_decides_the_mechanisms(lastgood, tmp_path):
     assert (said.code, "day, scavenge" in said.err) == (2, True)
 
 
+def test_the_live_policy_is_asked_for(lastgood, tmp_path, monkeypatch):
+    fake = FakeSlurm(tmp_path / "slurm")
+    monkeypatch.setenv("PATH", f"{fake.bin}:{os.environ['PATH']}")
+    fake.answer("scontrol", "case \"$*\" in *config*) echo 'KillWait = 30 sec'; echo 'RequeueExit = 75';; esac")
+    said = lastgood("plan", *COMMON, "--policy", "live")
+    assert said.code == 0, said.err
+    assert "RequeueExit: lists 75" in said.out
+    assert "KillWait leaves 30 s" in said.out
+
+
+def test_a_job_that_cannot_get_on_is_told_so(lastgood):
+    said = lastgood("plan", "--nodes", "100000", "--preset", "rsc1", "--write", "1h")
+    assert said.out.startswith("This job hardly gets on: 100.0 % of its time is lost")
+    assert "longer than the job lives" in said.out
+
+
 def test_a_policy_that_is_none_is_refused(lastgood, tmp_path):
     (tmp_path / "x").write_text("#!/bin/sh\necho hi\n")
     assert lastgood("plan", *STATED, "--policy", tmp_path / "x").code == 65

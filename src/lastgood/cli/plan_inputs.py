@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,9 @@ from lastgood.plan.situation import PRESETS, Failures, Situation, assumed_failur
 if TYPE_CHECKING:
     from lastgood.plan.counted import Counted
     from lastgood.plan.journal import Told
+
+LIVE = "live"
+"""In place of a file: asks scontrol."""
 
 GPUS_PER_NODE = 8
 """Of the published rates; taken where only GPUs are given."""
@@ -183,10 +187,16 @@ def _policy(parsed: argparse.Namespace) -> Cluster:
     from lastgood.audit.finding import Problem
     from lastgood.audit.policy import Policy
     from lastgood.audit.reading import load
+    from lastgood.audit.source import Source
+    from lastgood.schedulers.slurm_commands import SlurmCommands
     from lastgood.schedulers.slurm_text import parse_seconds
 
     sources = []
     for name in parsed.policy:
+        if name == LIVE:
+            shown = SlurmCommands(dict(os.environ)).show_policy()
+            sources += [Source(command, text.encode()) for command, text in shown.items()]
+            continue
         source = load(name)
         if isinstance(source, Problem):
             kind = NoSuchJobError if source.is_missing else DamagedError

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from lastgood.plan.situation import Situation
 
 _LABEL = 10
+_NOTHING = 0.05
+"""Below this share of kept work there is no interval to recommend."""
+
 _EXACT = "I e^(-(L+R)/M) / ((M+D)(e^(P/M) - 1))"
 
 
@@ -35,12 +38,13 @@ def rounded(seconds: float) -> str:
 
 def _headline(plan: "PlanAnswer") -> list[str]:
     lost = 100 * (1 - plan.cost.effective_share)
-    verb = "Saving" if plan.decided == "stated" else "Save"
     error = "" if plan.simulation is None else f" (simulated, +/- {100 * plan.simulation.error:.1f})"
-    if plan.decided == "stated":
-        text = f"{verb} every {rounded(plan.interval_s)}, {plan.way}, loses {lost:.1f} % of the time{error}."
+    if plan.cost.effective_share < _NOTHING:
+        text = f"This job hardly gets on: {lost:.1f} % of its time is lost{error}, whatever the interval."
+    elif plan.decided == "stated":
+        text = f"Saving every {rounded(plan.interval_s)}, {plan.way}, loses {lost:.1f} % of the time{error}."
     else:
-        text = f"{verb} every {rounded(plan.interval_s)}, {plan.way}. That loses {lost:.1f} % of the time{error}."
+        text = f"Save every {rounded(plan.interval_s)}, {plan.way}. That loses {lost:.1f} % of the time{error}."
     return output.wrap(text)
 
 

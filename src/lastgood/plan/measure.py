@@ -24,8 +24,8 @@ LONG_S = 120.0
 
 _SMALL_BYTES = 4096
 _BLOCK_BYTES = 64 * 2**20
-_SPARE_BYTES = 200_000_000
-"""Stays free: a file system that is full to the last byte troubles others."""
+_SPARE_BYTES = 10_000_000
+"""Stays free, with a tenth of what is written: a file system that is full to the last byte troubles others."""
 _COPY_BYTES = 256 * 2**20
 
 
@@ -135,12 +135,13 @@ def now_s() -> float:
 def _check_room(directory: Path, size: int) -> None:
     room = os.statvfs(directory)
     free = room.f_bavail * room.f_frsize
-    if free < size + _SPARE_BYTES:
+    spare = _SPARE_BYTES + size // 10
+    if free < size + spare:
         raise StorageError(
             f"--measure {directory}: {byte_size(free)} are free there, and {byte_size(size)} would be written, with "
-            f"{byte_size(_SPARE_BYTES)} to spare",
+            f"{byte_size(spare)} to spare",
             safe="nothing was written",
-            remedy="free space, measure elsewhere on the same storage, or write less: --measure-most 500MB",
+            remedy="free space, measure elsewhere on the same storage, or write less: --measure-most SIZE",
         )
 
 

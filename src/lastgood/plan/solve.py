@@ -245,6 +245,10 @@ def _doubts(
                 f"every {duration(choice.interval_s)} ({choice.bound.value}) would lose {100 * (1 - best):.1f} %"
             )
     reached = formula if simulated is None else simulated.efficiency
+    if way.write_s > s.mtti_s:
+        doubts.append(
+            f"a write of {duration(way.write_s)} is longer than the job lives ({duration(s.mtti_s)}): hardly one is ever done"
+        )
     if reached < 0.5:
         doubts.append("more than half of the time is lost: faster saves and restarts help more than any interval")
     return doubts
