@@ -84,7 +84,7 @@ def test_ranks_are_coupled_where_the_kind_or_the_launcher_says_so() -> None:
     [
         (
             "        command: [bash, -c]\n        args:\n        - |\n          cd /w\n          python train.py\n",
-            15,
+            14,
             11,
             26,
         ),
@@ -94,7 +94,7 @@ def test_ranks_are_coupled_where_the_kind_or_the_launcher_says_so() -> None:
         ("        command: [bash, -c, 'echo a''b''c; python train.py']\n", 10, 44, 61),
         (
             "        command: [bash, -c]\n        args:\n        - >-\n          cd /w;\n          python train.py\n",
-            15,
+            14,
             11,
             26,
         ),
