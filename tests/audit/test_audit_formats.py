@@ -115,6 +115,28 @@ def test_a_rule_is_pointed_at_once() -> None:
     assert lines.count("  more: lastgood explain LG101") == 1
 
 
+def test_what_is_said_again_and_does_not_count_is_cut_short() -> None:
+    note = finding(severity=Severity.NOTE, message="word " * 30 + "end")
+    lines = list(text_of([audited(*[note] * 4, finding())], [], PLAIN, least_in_full=Severity.MAY_BE_LOST))
+    assert sum("what to do" in line for line in lines) == 3
+    third = [i for i, line in enumerate(lines) if line == "job.sh:7:1: note [LG101]"][2]
+    assert lines[third - 1] == ""
+    assert lines[third + 1].endswith("word...") and len(lines[third + 1]) <= 80
+    assert lines[third + 2] == "job.sh:7:1: note [LG101]"
+    assert lines[third + 4 : third + 6] == ["", "job.sh:7:1: work may be lost [LG101]"]
+    assert lines[-1] == "what is said again is cut short; --fail-on note shows all in full"
+    full = list(text_of([audited(*[note] * 4, finding())], [], PLAIN))
+    assert sum("what to do" in line for line in full) == 5 and "cut short" not in full[-1]
+
+
+def test_of_many_findings_the_rules_that_found_most_are_named() -> None:
+    other = finding(rule=rule_of("LG001"))
+    lines = list(text_of([audited(*[finding()] * 18, *[other] * 2)], [], PLAIN))
+    assert lines[-1].startswith("20 findings")
+    lines = list(text_of([audited(*[finding()] * 18, *[other] * 3)], [], PLAIN))
+    assert lines[-1] == "most often: LG101 requeue-by-default (18), LG001 directive-too-late (3)"
+
+
 def test_colours_are_there_only_where_they_are_wanted() -> None:
     coloured = "\n".join(text_of([audited(finding())], [], Style(True)))
     assert "\x1b[33;1mwork may be lost\x1b[0m" in coloured

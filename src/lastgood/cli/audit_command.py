@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lastgood.audit.formats.terminal import Style
-    from lastgood.audit.rule import Severity
     from lastgood.audit.run import Report, Request
     from lastgood.audit.source import Source
 
@@ -169,8 +168,16 @@ def _print(report: "Report", request: "Request", parsed: argparse.Namespace) -> 
         output.put("\n".join(github_of(report.audited, report.problems)))
     else:
         from lastgood.audit.formats.text import text_of
+        from lastgood.audit.rule import Severity
 
-        output.put("\n".join(text_of(report.audited, report.problems, style(), fixed=len(report.fixed))))
+        shown = text_of(
+            report.audited,
+            report.problems,
+            style(),
+            fixed=len(report.fixed),
+            least_in_full=Severity(THRESHOLDS[parsed.fail_on]),
+        )
+        output.put("\n".join(shown))
 
 
 def _print_changes(report: "Report") -> None:
@@ -195,7 +202,7 @@ def style() -> "Style":
     return Style(is_terminal and not os.environ.get("NO_COLOR"))
 
 
-def _exit_code(report: "Report", threshold: "int | Severity") -> int:
+def _exit_code(report: "Report", threshold: int) -> int:
     from lastgood.core.errors import EXIT_FINDINGS, DamagedError, NoSuchJobError
 
     if any(finding.severity >= threshold for one in report.audited for finding in one.findings):

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from lastgood.audit.engine import audit, context_for_example
 from lastgood.audit.finding import Audited
 from lastgood.audit.formats.terminal import Style, wrapped
-from lastgood.audit.formats.text import findings_of
+from lastgood.audit.formats.text import Shown, findings_of
 from lastgood.audit.rule import FAMILIES, Rule
 from lastgood.audit.source import Source
 
@@ -94,7 +94,7 @@ def _shown(rule: Rule, name: str, style: Style | None = None, width: int = 80) -
     """What an audit says of the bad example."""
     audited = audit(Source(name, rule.bad.encode()), [rule], context_for_example(rule))
     alone = Audited(path=name, findings=audited.findings, problems=[])
-    lines = list(findings_of(alone, style or Style(False), width, {rule.code}))
+    lines = list(findings_of(alone, style or Style(False), width, Shown(explained=[rule.code])))
     return lines[:-1] if lines and not lines[-1] else lines
 
 

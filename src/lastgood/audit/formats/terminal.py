@@ -2,7 +2,6 @@
 
 import textwrap
 import unicodedata
-from collections.abc import Sequence
 
 from lastgood.audit.finding import Excerpt
 from lastgood.audit.rule import Severity
@@ -124,17 +123,17 @@ def _shown(c: str) -> str:
     return ascii(c)[1:-1]
 
 
+def cut(text: str, width: int) -> str:
+    """
+    >>> cut("abcdefgh", 6)
+    'abc...'
+    """
+    return text if len(text) <= width else text[: width - len(_CUT)].rstrip() + _CUT
+
+
 def counted(count: int, one: str, many: str = "") -> str:
     """
     >>> counted(1, "file"), counted(0, "file")
     ('1 file', '0 files')
     """
     return f"{count} {one if count == 1 else many or one + 's'}"
-
-
-def listed(words: Sequence[str]) -> str:
-    """
-    >>> listed(["a", "b", "c"])
-    'a, b and c'
-    """
-    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
