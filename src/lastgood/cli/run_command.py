@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from lastgood.apps.known import APPLICATIONS
 from lastgood.core.array import job_of_task
 from lastgood.core.errors import UsageError
 from lastgood.core.hang import HangPolicy
@@ -78,7 +79,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--checkpoints", metavar="GLOB", help="where such a program leaves its checkpoints, such as 'out/*.pt'")
     add(
         "--app",
-        choices=("gromacs",),
+        choices=tuple(APPLICATIONS),
         help="the command is this application: its own checkpoints are found, checked and resumed from",
     )
     add(

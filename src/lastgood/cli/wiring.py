@@ -192,7 +192,7 @@ def _application(request: RunRequest, job: JobDirectory, records: Records, sched
 def _adapted(
     app: AppRequest, request: RunRequest, job: JobDirectory, records: Records, scheduler: LocalScheduler
 ) -> Application:
-    from lastgood.apps.gromacs import Gromacs
+    from lastgood.apps.known import adapter_for
     from lastgood.core.interval import exact_interval_s
     from lastgood.core.reliability import preset_mtti
     from lastgood.launch.adapted import AdaptedCommand
@@ -200,7 +200,7 @@ def _adapted(
 
     deadline, grace_s = scheduler.deadline(), request.settings.grace_s
     return AdaptedCommand(
-        Gromacs(request.command),
+        adapter_for(app.name, request.command),
         job,
         records,
         scheduler.restart_counts(),
