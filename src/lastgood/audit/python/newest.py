@@ -17,7 +17,7 @@ _NOT_CHECKPOINTS = re.compile(
     re.IGNORECASE,
 )
 _LOADS_CHECKPOINT = re.compile(
-    r"(?:torch\.load|load_state_dict|load_checkpoint|load_from_checkpoint|restore|load_weights|load_state|load_model)\Z"
+    r"(?:torch\.load|load_state_dict|load_checkpoint|load_from_checkpoint|restore|load_weights|load_state|load_model|from_pretrained|fabric\.load)\Z"
 )
 _TRAINS_WITH = frozenset({"resume_from_checkpoint", "ckpt_path", "resume", "checkpoint", "ckpt"})
 
@@ -48,6 +48,8 @@ def is_for_checkpoints(program: Program, pick: Pick) -> bool:
     statement = next((node for node in program.syntax.above(pick.node) if isinstance(node, ast.stmt)), None)
     if isinstance(statement, ast.Assign):
         around += " " + ast.unparse(statement.targets[0])
+    if any(pick.node in program.values.within(load.source) for load in program.loads if load.source is not None):
+        return True
     if _NOT_CHECKPOINTS.search(text) or not CHECKPOINT_WORD.search(f"{text} {around}"):
         return False
     return any(_LOADS_CHECKPOINT.search(program.syntax.name_of(call.func)) for call in program.syntax.calls) or any(
@@ -56,7 +58,12 @@ def is_for_checkpoints(program: Program, pick: Pick) -> bool:
 
 
 def padding(program: Program) -> bool | None:
-    """Whether numbers in names of checkpoints have leading zeros; None if the program does not tell."""
+    """Whether names of checkpoints are in order as text: numbers with leading zeros, or times; None if it is not told."""
+    if program.trainers:
+        # checkpoint-500, checkpoint-1000; epoch=9-step=100
+        return False
+    if any(program.path_parts(target).times for target in program.checkpoints.written):
+        return True
     numbered = [parts for parts in map(program.path_parts, program.checkpoints.written) if parts.counters]
     if not numbered:
         return None

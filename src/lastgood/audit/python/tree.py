@@ -31,7 +31,8 @@ class Tree:
         self.calls: list[ast.Call] = []
         self.loops: list[Loop] = []
         self.tries: list[ast.Try] = []
-        self.classes: set[str] = set()
+        self.classes: dict[str, list[ast.expr]] = {}
+        """Classes of this file, with their bases."""
         self.functions: dict[str, list[Function]] = {}
         self.assigned: dict[tuple[ast.AST | None, str], list[ast.expr]] = {}
         """What a name in a function (None: the module) or a dotted name anywhere is set to."""
@@ -113,7 +114,7 @@ class Tree:
             return own is None or own is owner or own.name not in self._has_method(function.name)
         made = [value for value in self.assigned_to(receiver) if isinstance(value, ast.Call)]
         names = {last(self.name_of(value.func)) for value in made}
-        if names & self.classes:
+        if names & self.classes.keys():
             return owner.name in names or not names & self._has_method(function.name)
         return function.name not in _OF_MODULES
 
@@ -179,8 +180,8 @@ class Tree:
                 self.tries.append(node)
             case ast.While():
                 self.loops.append(node)
-            case ast.ClassDef(name=name):
-                self.classes.add(name)
+            case ast.ClassDef(name=name, bases=bases):
+                self.classes[name] = bases
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self.functions.setdefault(node.name, []).append(node)
             case ast.AugAssign(target=target):

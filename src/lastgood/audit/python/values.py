@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from lastgood.audit.python.tree import Function, Tree, last
 
 _DEPTH = 6
+_MOST_PARTS = 300
 _TIME = re.compile(
     r"(?:^|\.)(?:time\.(?:time|time_ns|strftime|localtime|ctime|gmtime|monotonic|perf_counter)"
     r"|datetime\.(?:now|utcnow|today)|date\.today|Timestamp\.now|arrow\.(?:now|utcnow))\Z"
@@ -48,17 +49,15 @@ class Values:
         found: list[ast.expr] = []
         names: list[ast.expr] = []
         seen: set[ast.AST] = set()
-        pending: list[tuple[ast.expr, int]] = [(node, 0)]
-        while pending:
-            expression, level = pending.pop()
-            values, on_the_way = self.followed(expression)
+        pending: list[ast.expr] = [node]
+        while pending and len(found) < _MOST_PARTS:
+            values, on_the_way = self.followed(pending.pop())
             names += [name for name in on_the_way if isinstance(name, ast.Name | ast.Attribute) and name not in seen]
             for value in values:
-                if value in seen or level > _DEPTH:
-                    continue
-                seen.add(value)
-                found.append(value)
-                pending += [(inner, level + 1) for inner in _parts(value)]
+                if value not in seen:
+                    seen.add(value)
+                    found.append(value)
+                    pending += _parts(value)
         return found, names
 
     def _follow(self, node: ast.expr, found: list[ast.expr], seen: set[ast.AST], level: int) -> None:
@@ -176,6 +175,8 @@ def _parts(node: ast.expr) -> Iterator[ast.expr]:
             yield child
         elif isinstance(child, ast.keyword):
             yield child.value
+        elif isinstance(child, ast.comprehension):
+            yield child.iter
 
 
 def _arguments(function: Function) -> list[ast.arg]:

@@ -20,9 +20,9 @@ def check(program: Program, context: Context) -> Iterator[Hit]:
             span=program.span(pick.node),
             message="names are compared as text here, where `step_900` comes behind `step_10000`: "
             + (
-                "a start after a failure goes on from an old checkpoint"
+                "what is taken for the newest is an old checkpoint"
                 if is_padded is False
-                else "if the numbers in them have no leading zeros, a start after a failure goes on from an old checkpoint"
+                else "if the numbers in them have no leading zeros, what is taken for the newest is an old checkpoint"
             ),
             remedy='compare numbers: `max(paths, key=lambda path: int(re.findall(r"\\d+", path)[-1]))`, or write names with `:08d`',
             severity=None if is_padded is False else Severity.NOTE,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from lastgood.audit.python.program import Program
-from lastgood.audit.python.trainers import FRAMEWORKS, saves_nothing, starts
+from lastgood.audit.python.trainers import FRAMEWORKS, loads_before, saves_nothing, starts
 from lastgood.audit.rule import Context, Hit, Rule, Severity
 
 
@@ -13,6 +13,8 @@ def check(program: Program, context: Context) -> Iterator[Hit]:
     for start in starts(program):
         words = FRAMEWORKS[start.framework]
         if any(word.encode() in program.source.data for word in words.resume_words) or saves_nothing(program, start):
+            return
+        if loads_before(program, start):
             return
         yield Hit(
             span=program.span(start.call),
