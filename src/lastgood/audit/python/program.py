@@ -4,7 +4,6 @@ import ast
 import re
 import sys
 from functools import cached_property
-from pathlib import PurePath
 
 from lastgood.audit.python.checkpoints import Checkpoints, Load, Save, may_load
 from lastgood.audit.python.flow import Flow
@@ -30,6 +29,8 @@ _LEAVE_SIGNALS_ALONE = frozenset(
     """.split()
 )
 """Packages that install no handlers that save."""
+_STARTS = frozenset({"fit", "train", "learn", "run", "main", "app", "cli", "fire", "Fire"})
+"""Calls at the top level of a program, of something that it imports."""
 _DOES_THE_WORK = re.compile(
     r"load|restore|resume|train|fit\b|run|main|solve|experiment|engine|checkpoint|ckpt|saver|pipeline|learn|launch|execute",
     re.IGNORECASE,
@@ -80,14 +81,9 @@ class Program:
     @cached_property
     def is_main(self) -> bool:
         """It is started itself: no library, no test, no notebook."""
-        pure = PurePath(self.path)
         # Files of a flat collection have their directories in their names.
-        words = re.split(r"[/\\]|__", self.path.lower())
-        if (
-            pure.name.startswith(("test_", "conftest"))
-            or pure.stem.endswith("_test")
-            or {"tests", "test"} & set(words[:-1])
-        ):
+        *above, name = re.split(r"[/\\]|__", self.path.lower())
+        if name.startswith(("test_", "conftest")) or name.endswith("_test.py") or above[-1:] in (["tests"], ["test"]):
             return False
         if "get_ipython" in self.syntax.called or b"# In[" in self.source.data:
             return False
@@ -156,7 +152,9 @@ class Program:
         """Work that another module of the same project does."""
         name = self.syntax.name_of(call.func)
         first = name.lstrip(".").partition(".")[0]
-        return (name.startswith(".") or first in self._strange_modules) and bool(_DOES_THE_WORK.search(name))
+        return (name.startswith(".") or first in self._strange_modules) and bool(
+            _DOES_THE_WORK.search(name) and not re.search(r"loader|dataset|data\Z", last(name), re.IGNORECASE)
+        )
 
     @cached_property
     def _strange_modules(self) -> set[str]:
@@ -171,5 +169,6 @@ class Program:
             case ast.For() | ast.While() | ast.With():
                 return True
             case ast.Expr(value=ast.Call(func=func)):
-                return last(self.syntax.name_of(func)) in self.syntax.functions
+                name = last(self.syntax.name_of(func))
+                return name in self.syntax.functions or name in _STARTS
         return False

@@ -1,0 +1,16 @@
+import os
+import torch
+from project import Net, batches
+
+model = Net()
+optimizer = torch.optim.AdamW(model.parameters())
+
+best = 1e9
+for epoch in range(50):
+    for x, y in batches():
+        loss = model(x, y)
+        loss.backward()
+        optimizer.step()
+    if loss.item() < best:
+        best = loss.item()
+        torch.save(model.state_dict(), "best.pt")

@@ -1,0 +1,14 @@
+import os
+import torch
+from project import Net, batches
+
+model = Net()
+optimizer = torch.optim.AdamW(model.parameters())
+
+for x, y in batches():
+    loss = model(x, y)
+    loss.backward()
+    optimizer.step()
+
+    torch.save(model.state_dict(), "best.pt")
+model.load_state_dict(torch.load("best.pt", weights_only=True))
