@@ -20,7 +20,7 @@ _SURE = re.compile(
 )
 _MAYBE = re.compile(
     r"(base_)?out(put)?_?(dir|directory|folder|path)|results?_?(dir|directory|folder|path)|model_dir|job_dir|run_dir|exp_dir"
-    r"|experiment_dir|default_root_dir|checkpoints?_path|ckpt_path|work_dir"
+    r"|experiment_dir|default_root_dir|(checkpoints?|ckpt|snapshot)_(path|file)|work_dir"
 )
 _INPUT = re.compile(r"load|init|pretrain|base_model|tokenizer|source|convert|from")
 _SURE_MOUNT = re.compile(r"(?<![a-z])(checkpoints?|ckpts?|snapshots?)(?![a-z])", re.IGNORECASE)
@@ -29,6 +29,14 @@ _OPTION = re.compile(r"(?:--?|\+{1,2})?([A-Za-z][\w.-]*)(?:=(.*))?\Z", re.DOTALL
 _MOVERS = frozenset(
     "aws s5cmd s3cmd gsutil rclone rsync azcopy mc kubectl gcloud hdfs hf huggingface-cli globus".split()
 )
+
+
+_SHARED = re.compile(
+    r"(?<![a-z])(nfs|lustre|gpfs|fsx|efs|weka|beegfs|ceph(fs)?|gluster|juicefs|shared?|pfs|hdfs|gcs|s3|home|net|filestore"
+    r"|vast|mmfs|spectrum|cluster)(?![a-z])|^/mnt/?$",
+    re.IGNORECASE,
+)
+_PASSING = ("emptyDir", "configMap", "secret", "downwardAPI", "projected")
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -51,6 +59,11 @@ class Place(msgspec.Struct, frozen=True):
     @property
     def is_remote(self) -> bool:
         return "://" in self.path
+
+    @property
+    def is_relative(self) -> bool:
+        """To a directory that only the image knows."""
+        return bool(re.match(r"(\./)?[A-Za-z_][\w./-]*\Z", self.path))
 
     @property
     def is_known(self) -> bool:
@@ -78,6 +91,23 @@ def stores(manifest: Manifest) -> Iterator[tuple[PodGroup, Place]]:
                 yield workers, msgspec.structs.replace(place, mount=mount)
             else:
                 yield group, place
+
+
+def may_be_shared(host_path: str) -> bool:
+    """True for a directory of a node that looks like a file system which all nodes mount."""
+    return bool(_SHARED.search(host_path))
+
+
+def has_lasting_volume(group: PodGroup) -> bool:
+    """True if any container mounts what may outlive the pod on other nodes, too."""
+    for container in group.containers:
+        for mount in container.mounts:
+            store = group.store_of(mount)
+            host = store[1].text("hostPath", "path") if store is not None else ""
+            is_local = host != "" and not may_be_shared(host)
+            if store is None or not (store[0] in _PASSING or is_local):
+                return True
+    return False
 
 
 def is_left_alone(place: Place) -> bool:

@@ -1,18 +1,11 @@
 """LG806: checkpoints in a hostPath, which only pods of one node see."""
 
-import re
 from collections.abc import Iterator
 
 from lastgood.audit.kubernetes.manifest import Manifest
 from lastgood.audit.kubernetes.purpose import is_long
-from lastgood.audit.kubernetes.storage import is_left_alone, stores
+from lastgood.audit.kubernetes.storage import is_left_alone, may_be_shared, stores
 from lastgood.audit.rule import Context, Hit, Rule, Severity
-
-_SHARED = re.compile(
-    r"(?<![a-z])(nfs|lustre|gpfs|fsx|efs|weka|beegfs|ceph(fs)?|gluster|juicefs|shared?|pfs|hdfs|gcs|s3|home|net|filestore"
-    r"|vast|mmfs|spectrum|cluster)(?![a-z])|^/mnt/?$|ssd.*/shared",
-    re.IGNORECASE,
-)
 
 
 def check(manifest: Manifest, context: Context) -> Iterator[Hit]:
@@ -25,7 +18,7 @@ def check(manifest: Manifest, context: Context) -> Iterator[Hit]:
         store = group.store_of(place.mount)
         name = place.mount.text("name")
         host = store[1].known("hostPath", "path") if store is not None else ""
-        if not host or name in told or _SHARED.search(host):
+        if not host or name in told or may_be_shared(host):
             continue
         told.add(name)
         yield Hit(

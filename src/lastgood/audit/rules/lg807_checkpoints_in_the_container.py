@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from lastgood.audit.kubernetes.manifest import Manifest
 from lastgood.audit.kubernetes.purpose import is_long
-from lastgood.audit.kubernetes.storage import is_left_alone, stores
+from lastgood.audit.kubernetes.storage import carries_away, has_lasting_volume, stores
 from lastgood.audit.rule import Context, Hit, Rule, Severity
 
 
@@ -13,18 +13,27 @@ def check(manifest: Manifest, context: Context) -> Iterator[Hit]:
     if not manifest.is_complete or not is_long(manifest):
         return
     told: set[str] = set()
-    for _, place in stores(manifest):
-        if place.mount is not None or is_left_alone(place) or place.path in told:
+    for group, place in stores(manifest):
+        is_beside_mounts = place.is_relative and not has_lasting_volume(group)
+        if place.mount is not None or place.path in told or carries_away(place.container):
+            continue
+        if place.is_remote or not (place.is_known or is_beside_mounts):
             continue
         told.add(place.path)
+        where = f"{place.path}, where no volume is mounted"
+        if is_beside_mounts:
+            where = f"{place.path} in the image's own directory, and no volume that stays is mounted"
         perhaps = "" if place.is_sure else ", if checkpoints are written there"
+        # An option may name a file.
+        directory = place.path.rpartition("/")[0] if "." in place.path.rpartition("/")[2] else place.path
+        mounted = directory if place.is_known and directory else "/ckpt"
         yield Hit(
             span=place.span,
-            message=f"{place.label} is {place.path}, where no volume is mounted: it is gone as soon as the container "
-            f"restarts, and the next attempt starts from zero{perhaps}",
-            remedy=f"mount a volume that stays: `volumeMounts: [{{name: ckpt, mountPath: {place.path}}}]`, "
+            message=f"{place.label} is {where}: it is gone as soon as the container restarts, and the next attempt starts "
+            f"from zero{perhaps}",
+            remedy=f"mount a volume that stays: `volumeMounts: [{{name: ckpt, mountPath: {mounted}}}]`, "
             "`volumes: [{name: ckpt, persistentVolumeClaim: {claimName: ckpt}}]`",
-            severity=None if place.is_sure else Severity.MAY_BE_LOST,
+            severity=None if place.is_sure and place.is_known else Severity.MAY_BE_LOST,
         )
 
 
