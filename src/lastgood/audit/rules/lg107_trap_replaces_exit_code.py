@@ -110,7 +110,8 @@ srun --kill-on-bad-exit=1 python train.py --resume
 """,
     safe_to_ignore="Nobody reads the code, or another job continues the work after this one whatever its state.",
     source="bash(1), trap; seen with bash 5.2: `trap 'exit 0' EXIT; false` ends with 0, `trap 'rm x' EXIT; false` and "
-    "`trap 'rm x; exit' EXIT; false` with 1, `trap 'echo x; exit $?' EXIT; false` with 0",
+    "`trap 'rm x; exit' EXIT; false` with 1, `trap 'echo x; exit $?' EXIT; false` with 0. Seen with Slurm 22.05: COMPLETED for "
+    "the first; at the time limit the state is TIMEOUT also with `trap 'exit 0' TERM`, and a code in RequeueExit requeues",
     reads=BatchScript,
     check=check,
 )

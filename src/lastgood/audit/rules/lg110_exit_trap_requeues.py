@@ -71,7 +71,7 @@ wait "$child"
 """,
     safe_to_ignore="The command that it runs finds out by itself whether there is anything left to do.",
     source="bash(1), trap; seen with bash 5.2: `trap 'echo E' EXIT` prints E when SIGTERM ends the shell, which then has code "
-    "143",
+    "143. Seen with Slurm 22.05: a job with such a trap ran again after scancel",
     reads=BatchScript,
     check=check,
 )

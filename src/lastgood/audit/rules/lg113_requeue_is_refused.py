@@ -57,7 +57,8 @@ trap 'kill -USR1 "$pid"; wait "$pid"; scontrol requeue "$SLURM_JOB_ID"' USR1
 wait "$pid"
 """,
     safe_to_ignore="The job is submitted with `sbatch --requeue`, which wins over the script.",
-    source="sbatch(1), --no-requeue; scontrol(1), requeue; slurm.conf(5), JobRequeue",
+    source="sbatch(1), --no-requeue; scontrol(1), requeue; slurm.conf(5), JobRequeue; seen with Slurm 22.05: "
+    "`Requested operation is presently disabled`, exit code 1",
     reads=BatchScript,
     check=check,
 )

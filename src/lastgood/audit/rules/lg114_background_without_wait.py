@@ -61,7 +61,7 @@ echo "started"
 wait $!
 """,
     safe_to_ignore="The program leaves the job on purpose, as a server elsewhere does.",
-    source="sbatch(1): the job ends with the batch script",
+    source="seen with Slurm 22.05: COMPLETED after 3 s, and neither a step nor a child of the shell did its work",
     reads=BatchScript,
     check=check,
 )
