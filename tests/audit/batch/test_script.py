@@ -219,6 +219,7 @@ HOSTILE = {
     "deep loops": "while :; do " * 1000 + "a; " + "done; " * 1000,
     "a long list": "a && " * 3000 + "b",
     "a long pipe": "a | " * 3000 + "b",
+    "a long pipe of redirections": "a 2>&1 | " * 1500 + "b",
     "eval of eval": "eval " * 300 + "a",
     "shells in shells": "bash -c " * 300 + "a",
     "many here-documents": "cat <<EOF\n#!/bin/bash\n#SBATCH -n 1\na\nEOF\n" * 300,

@@ -338,12 +338,16 @@ def _string_of_shell(words: Sequence[Word]) -> Word | None:
     return None
 
 
-def _stages(node: "Node") -> int:
+def _stages(node: "Node", depth: int = 0) -> int:
     """Commands of a pipe; 1 for all else."""
+    if depth > _DEEPEST:
+        return 1
     if node.type == "redirected_statement":
         body = node.child_by_field_name("body")
-        return 1 if body is None else _stages(body)
-    return sum(_stages(child) for child in node.children if child.is_named) if node.type == "pipeline" else 1
+        return 1 if body is None else _stages(body, depth + 1)
+    if node.type != "pipeline":
+        return 1
+    return sum(_stages(child, depth + 1) for child in node.children if child.is_named)
 
 
 def _in_background(siblings: "list[Node]", i: int, around: Around) -> Around:
