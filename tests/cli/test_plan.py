@@ -316,6 +316,18 @@ def test_what_is_given_stands_and_that_is_said(lastgood, plan_file, monkeypatch)
     assert "--grace" not in script, "as lastgood run has it by itself"
 
 
+def test_no_restart_is_no_requeue(lastgood, plan_file):
+    script, said = script_of(lastgood, "--plan", plan_file(*COMMON), "--no-restart", "--nodes=128")
+    assert "#SBATCH --no-requeue" in script
+    assert "not as planned: --no-restart is given" in said
+
+
+def test_a_short_limit_is_not_spent_on_its_signal(lastgood, plan_file):
+    script, said = script_of(lastgood, "--plan", plan_file(*COMMON), "--time=00:08:00", "--nodes=128")
+    assert "#SBATCH --signal=B:USR1@245" in script
+    assert "is most of that time" in said
+
+
 def test_an_interval_that_auto_does_not_come_to_is_said(lastgood, plan_file):
     _, said = script_of(lastgood, "--plan", plan_file(*COMMON, "--most-lost", "10min"), "--nodes=128")
     assert 'Run(every="420s")' in said

@@ -84,6 +84,16 @@ def test_a_counted_rate_with_its_interval_and_the_wait() -> None:
     assert "13 failures in 2,000 node-days, 95 %: 3.46 to 11.1" in found.failures.source
 
 
+def test_a_rate_that_is_roughly_known_says_what_that_leaves_open() -> None:
+    failures = counted_failures(history(), "h.json").failures
+    s = Situation(save=SaveCost(3.0, 20.0), save_source="test", failures=failures, nodes=100)
+    [doubt] = answer(s, solve(s), Cluster()).doubts
+    assert doubt.startswith("the failure rate is roughly known: at its ends the best is every ")
+    many = counted_failures(history(rate=FailureRate.counted([(1, 1300)], 200_000, "test")), "h.json").failures
+    sure = Situation(save=SaveCost(3.0, 20.0), save_source="test", failures=many, nodes=100)
+    assert answer(sure, solve(sure), Cluster()).doubts == []
+
+
 def test_a_partition_has_a_rate_of_its_own() -> None:
     assert counted_failures(history(), "h.json", "gpu").failures.per_1000_node_days == pytest.approx(20)
     with pytest.raises(UsageError, match="tells of gpu"):

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import statistics
 
 import pytest
 
@@ -47,6 +48,16 @@ def test_formula_and_simulation_agree(walk: Walk) -> None:
     found = simulate(walk, failures=10_000, seed=5)
     assert found.agrees_with(formula(walk)), f"{found} against {formula(walk):.4f}"
     assert found.efficiency_error < 0.02, "an interval this wide would agree with anything"
+
+
+@pytest.mark.slow
+def test_its_error_is_honest() -> None:
+    """Over many seeds the distance to the formula is what the interval promises: centred, and as wide as it says."""
+    walk = Walk(interval_s=300, stall_s=5, lag_s=100, mtti_s=7200, down_s=60, restart_s=300)
+    found = [simulate(walk, failures=3000, seed=seed) for seed in range(60)]
+    distances = [2.576 * (one.efficiency - formula(walk)) / one.efficiency_error for one in found]
+    assert abs(statistics.mean(distances)) < 3 / math.sqrt(60)
+    assert 0.75 < statistics.stdev(distances) < 1.3
 
 
 def without_lag(w: Walk) -> float:

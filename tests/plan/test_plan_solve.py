@@ -135,6 +135,36 @@ def test_near_the_mtti_the_simulation_is_used_and_says_why() -> None:
     assert solved.ettr < 0.1 < solved.efficiency + 0.1, "Kokolis' first order has reached its end here"
 
 
+@pytest.mark.parametrize("write", [5.0, 120.0, 600.0])
+@pytest.mark.parametrize("after", [(0.0, 0.0, 0.0), (60.0, 300.0, 0.0), (600.0, 60.0, 1800.0)])
+@pytest.mark.parametrize("mtti", [2 * HOUR, 12 * HOUR])
+def test_a_plan_and_its_simulation_agree(write: float, after: tuple[float, float, float], mtti: float) -> None:
+    """Detection, restart and queue come to the right place in both."""
+    detection, restart, queue = after
+    s = situation(
+        5.0,
+        write,
+        failures=Failures(mtti_s=mtti),
+        detection_s=detection,
+        restart_s=restart,
+        queue_s=queue,
+        max_write_share=1.0,
+    )
+    solved = solve(s)
+    found = simulated(solved.way, solved.interval_s, s)
+    # 99.9 %: of 36 comparisons at 99 % one may well be off, with any seed.
+    assert abs(found.efficiency - solved.efficiency) <= 1.3 * found.efficiency_error
+    assert abs(found.lost_per_failure_s - solved.lost_per_failure_s) <= 1.3 * found.lost_error_s
+    wrong = way_efficiency(solved.way, solved.interval_s, situation(5.0, write, failures=Failures(mtti_s=mtti)))
+    assert after == (0.0, 0.0, 0.0) or abs(found.efficiency - wrong) > 1.3 * found.efficiency_error
+
+
+def test_gpu_hours_are_not_lost_in_the_queue() -> None:
+    at_once, waiting = (situation(gpus=8, queue_s=queue) for queue in (0.0, 7200.0))
+    lost = [answer(s, solve(s), Cluster()).cost.lost_per_week_gpu_hours for s in (at_once, waiting)]
+    assert lost[1] < lost[0], "fewer failures in a week, because the job runs less of it"
+
+
 def test_far_from_it_it_is_not() -> None:
     assert solve(situation(), simulator=simulated).simulated is None
 

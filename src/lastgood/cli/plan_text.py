@@ -158,9 +158,11 @@ def _mechanism(label: str, one: "PlannedMechanism") -> list[str]:
 
 def _sensitivity(plan: "PlanAnswer") -> list[str]:
     factors = [one.factor for one in plan.wrong_rates]
+    # Simulating each would take its time.
+    heading = "lost if really" if plan.simulation is None else "lost if really, by formulas"
     heads = [f"1/{1 / factor:.0f}" if factor < 1 else f"{factor:.0f}x" for factor in factors]
     return [
-        f"{'lost if really':<30}" + "".join(f"{head:>10}" for head in heads),
+        f"{heading:<30}" + "".join(f"{head:>10}" for head in heads),
         _wrong("failures: planned interval", [one.lost_as_planned for one in plan.wrong_rates]),
         _wrong("          best interval", [one.lost_at_best for one in plan.wrong_rates]),
         _wrong("saves:    planned interval", [one.lost_as_planned for one in plan.wrong_saves]),

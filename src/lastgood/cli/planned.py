@@ -42,9 +42,14 @@ def apply(parsed: argparse.Namespace, environment: Mapping[str, str]) -> Planned
     _grace(parsed, plan, taken, differs)
     _segments(parsed, plan, options, taken, differs)
     sbatch = _time(plan, options, taken, differs)
-    lead_s = plan.lead_s
+    lead_s, given_s = plan.lead_s, options.time_limit_s
     if options.has("signal"):
         differs.append(f"--signal={options.value('signal')} is given")
+    elif lead_s is not None and given_s is not None and lead_s > given_s / 2:
+        differs.append(
+            f"a signal {lead_s:.0f} s before the end is most of that time: it comes as early as --grace says"
+        )
+        lead_s = None
     elif lead_s is not None:
         lead_s = max(lead_s, math.ceil(parse_duration(parsed.grace)))
         taken.append(f"a signal {min(lead_s, MAX_SIGNAL_S):.0f} s before the end")
@@ -56,6 +61,8 @@ def apply(parsed: argparse.Namespace, environment: Mapping[str, str]) -> Planned
         exports[Env.MTTI] = mtti
         taken.append(f"{Env.MTTI}={mtti}")
     may_requeue = _requeue(plan, options, taken, differs)
+    if parsed.no_restart and may_requeue:
+        differs.append("--no-restart is given, planned was a requeue after a failure")
     _nodes(plan, options, differs)
     said = [f"as planned in {parsed.plan}: {', '.join(taken)}"] if taken else []
     said += [f"not as planned: {text}" for text in differs]

@@ -5,7 +5,7 @@ from lastgood.core.pace import LEAST_FRACTION_OF_MTTI, LEAST_S
 from lastgood.core.schedule import has_changed
 from lastgood.plan import document
 from lastgood.plan.mechanisms import CHAIN, Cluster, Verdict, mechanisms_of
-from lastgood.plan.sensitivity import Wrong, wrong_rates, wrong_saves
+from lastgood.plan.sensitivity import Wrong, roughly_known, wrong_rates, wrong_saves
 from lastgood.plan.situation import Situation
 from lastgood.plan.solve import Candidate, Solved
 from lastgood.plan.window import segments_of, window_of
@@ -48,7 +48,7 @@ def answer(s: Situation, solved: Solved, cluster: Cluster) -> document.PlanAnswe
             simulation.failures,
             solved.formula_efficiency,
         ),
-        doubts=solved.doubts,
+        doubts=[*solved.doubts, *([rough] if (rough := roughly_known(s, solved)) else [])],
         run_s=None if segments is None else segments.run_s,
         wall_s=None if segments is None else segments.wall_s,
         segments=None if segments is None else segments.count,
@@ -91,7 +91,8 @@ def _cost(s: Situation, solved: Solved) -> document.PlannedCost:
         rework_steps=solved.rework_s / s.step_s if s.step_s else None,
         lost_per_failure_s=solved.lost_per_failure_s,
         lost_per_week_s=solved.lost_per_week_s,
-        lost_per_week_gpu_hours=gpu_hours(solved.lost_per_week_s),
+        # In the queue none are held.
+        lost_per_week_gpu_hours=gpu_hours(max(solved.lost_per_week_s - solved.failures_per_week * s.queue_s, 0.0)),
         rework_per_week_steps=solved.failures_per_week * solved.rework_s / s.step_s if s.step_s else None,
         ettr=solved.ettr,
         ettr_formula=_ettr_formula(s, solved),

@@ -56,6 +56,8 @@ def counted_failures(data: bytes, name: str, partition: str | None = None) -> Co
     failures = Failures(
         per_1000_node_days=rate.per_1000_node_days,
         machine_per_1000_node_days=None if machines is None else machines.per_1000_node_days,
+        low_per_1000_node_days=rate.low,
+        high_per_1000_node_days=rate.high,
         source=f"{name}: {where}{counted}, 95 %: {rate.low:.3g} to {rate.high:.3g}",
     )
     return Counted(failures, found.attempts.wait_median_s)

@@ -49,7 +49,9 @@ class PlannedCost(_Member):
     rework_steps: Annotated[float | None, _says("that in steps; null without --step")]
     lost_per_failure_s: Annotated[float, _says("all that one interruption costs: rework, detection, queue, restart")]
     lost_per_week_s: Annotated[float, _says("that for all interruptions of a week")]
-    lost_per_week_gpu_hours: Annotated[float | None, _says("that on all GPUs")]
+    lost_per_week_gpu_hours: Annotated[
+        float | None, _says("that on all GPUs, without the queue, in which none are held")
+    ]
     rework_per_week_steps: Annotated[float | None, _says("rework_steps of all interruptions of a week")]
     ettr: Annotated[float, _says("(1 - (u0 + T/2)/M) / (1 + w/T): Kokolis et al.")]
     ettr_formula: Annotated[str, _says("with the numbers")]

@@ -8,7 +8,7 @@ from lastgood.core.errors import EXIT_SAVED_RUN_AGAIN
 from lastgood.core.units import duration
 from lastgood.plan.situation import Situation
 from lastgood.plan.solve import Solved
-from lastgood.plan.ways import ASYNCHRONOUS_LOCAL, REPLICATED, Way, way_efficiency, ways_of
+from lastgood.plan.ways import ASYNCHRONOUS_LOCAL, REPLICATED, SYNCHRONOUS_SHARED, Way, way_efficiency, ways_of
 from lastgood.plan.window import Segments, Window
 
 CHAIN = "chain or array"
@@ -192,6 +192,9 @@ def _storage(s: Situation, solved: Solved) -> Mechanism:
     others = [f"{way.name} {_lost(way, s)}" for way in ways_of(s) if way.name != solved.way.name]
     compared = f" (would lose: {', '.join(others)})" if others else ""
     reason = f"{100 * (1 - solved.efficiency):.1f} % lost{compared}"
+    if s.save.stall_s == s.save.write_s and solved.way.name == SYNCHRONOUS_SHARED:
+        reason = f"{100 * (1 - solved.efficiency):.1f} % lost, as the loop waits; lastgood's own saves do not (--stall)"
+        return Mechanism(f"save {solved.way.name}", Verdict.USE, "", reason)
     return Mechanism(f"save {solved.way.name}", Verdict.USE, solved.way.how, reason)
 
 

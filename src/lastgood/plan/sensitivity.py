@@ -3,9 +3,13 @@
 import msgspec
 
 from lastgood.core.interval_choice import SaveCost
+from lastgood.core.units import duration
 from lastgood.plan.situation import Situation
 from lastgood.plan.solve import Solved, solve
 from lastgood.plan.ways import Way, way_efficiency
+
+ROUGH = 1.5
+"""A rate that may be so many times higher is worth a word."""
 
 FACTORS = (0.2, 0.5, 1.0, 2.0, 5.0)
 
@@ -28,6 +32,22 @@ def wrong_rates(s: Situation, solved: Solved) -> list[Wrong]:
 def wrong_saves(s: Situation, solved: Solved) -> list[Wrong]:
     """Saves whose stall and write take that many times as long."""
     return [_wrong(f, s.with_save(f), solved, _slower(solved.way, f)) for f in FACTORS]
+
+
+def roughly_known(s: Situation, solved: Solved) -> str:
+    """What a counted rate leaves open, in words; empty where that is little, or nothing was counted."""
+    low, rate, high = (
+        s.failures.low_per_1000_node_days,
+        s.failures.per_1000_node_days,
+        s.failures.high_per_1000_node_days,
+    )
+    if low is None or high is None or high < ROUGH * rate or s.every_s is not None:
+        return ""
+    ends = []
+    for end in (max(low, rate / 100), high):
+        best = solve(msgspec.structs.replace(s.with_rate(end / rate), most_lost_s=None), way=solved.way)
+        ends.append(f"every {duration(best.interval_s)} ({100 * (1 - best.formula_efficiency):.1f} % lost)")
+    return f"the failure rate is roughly known: at its ends the best is {ends[0]} and {ends[1]}"
 
 
 def _wrong(factor: float, truth: Situation, solved: Solved, way: Way) -> Wrong:

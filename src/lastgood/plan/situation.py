@@ -37,6 +37,9 @@ class Failures(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""
     machine_per_1000_node_days: float | None = None
     """Of `per_1000_node_days`, those in which a machine fails; None: all of them."""
+    low_per_1000_node_days: float | None = None
+    high_per_1000_node_days: float | None = None
+    """Where the rate was counted, between these it lies in 95 of 100 cases."""
     shape: float = 1.0
     """Of the Weibull distribution of the time between failures: 1 has no memory; below 1 they come in bursts."""
 
