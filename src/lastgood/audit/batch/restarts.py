@@ -36,6 +36,11 @@ _COUNTS = re.compile(
     r"|-(lt|le|ge)\b|-gt\b(?!\s*[\"']?0\b)|\(\(",
     re.IGNORECASE,
 )
+_ANY_FAILURE = re.compile(
+    r"\[+\s*\"?\$\{?(\?|\w*(?:rc|ret|status|code|exit|err)\w*)\}?\"?\s*(-ne|!=|-gt)\s*\"?0\"?\s*\]+(?:(?!\b(fi|else|elif)\b).)*\Z",
+    re.DOTALL | re.IGNORECASE,
+)
+_LOOK_BACK = 300
 _SELF = re.compile(r"\$\{?(0|BASH_SOURCE)\b")
 _NO_JOB = re.compile(
     r"(-z\s*|!\s*(-n\s*|-v\s*)?)[\"']?(\$\{?)?SLURM_(JOB_?ID|JOB_NAME|NODELIST)\b|SLURM_JOB_?ID(:?[-+]\w*)?\}?[\"']?\s*==?\s*[\"']{2}"
@@ -88,11 +93,11 @@ def may_be_requeued(script: BatchScript, policy: Policy | None) -> bool | None:
 
 def requeues_itself(script: BatchScript, command: Command) -> bool:
     """True for `scontrol requeue` of the job itself."""
-    words = script.words(command)
-    texts = [word.text for word in words]
-    if not texts or texts[0].rpartition("/")[2] != "scontrol" or "requeue" not in texts[1:3]:
+    if b"requeue" not in script.source.data[command.begin : command.end]:
         return False
-    return any(name in _JOB_IDS for word in words for name in word.variables)
+    launch = script.launch(command)
+    is_requeue = launch.program == "scontrol" and any(word.text.startswith("requeue") for word in launch.words[1:3])
+    return is_requeue and any(name in _JOB_IDS for word in launch.words for name in word.variables)
 
 
 def submits_itself(script: BatchScript, command: Command) -> bool:
@@ -107,6 +112,19 @@ def submits_itself(script: BatchScript, command: Command) -> bool:
 def _is_outside_of_a_job(script: BatchScript, command: Command) -> bool:
     """`if [ -z "$SLURM_JOB_ID" ]; then sbatch "$0"; exit; fi`: a script that can be started by hand is no chain."""
     return _NO_JOB.search(script.source.text(max(0, command.begin - _NEAR), command.begin)) is not None
+
+
+def after_any_failure(script: BatchScript, command: Command, depth: int = 0) -> bool:
+    """True if every failure of a program leads to the command: it stands behind `||`, or in `if [ $? -ne 0 ]`."""
+    text = script.source.text(command.begin, command.end)
+    programs = [other for other in script.commands if other.name not in ("test", "mkdir", "grep", "ls", "cd")]
+    if any(text in other.around.rescued_by and other.end <= command.begin for other in programs):
+        return True
+    before = script.source.text(max(0, command.begin - _LOOK_BACK), command.begin)
+    if command.around.is_conditional and _ANY_FAILURE.search(before) is not None:
+        return True
+    callers = [other for other in script.commands if other.name and other.name == command.around.function]
+    return depth < 3 and any(after_any_failure(script, caller, depth + 1) for caller in callers)
 
 
 def _is_own(script: BatchScript, word: Word, own: str) -> bool:

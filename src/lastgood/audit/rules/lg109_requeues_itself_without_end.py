@@ -1,18 +1,12 @@
 """LG109: the script starts itself again without a limit."""
 
-import re
 from collections.abc import Iterator
 
-from lastgood.audit.batch.restarts import counts_restarts, requeues_itself, submits_itself
+from lastgood.audit.batch.restarts import after_any_failure, counts_restarts, requeues_itself, submits_itself
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.batch.shell import Command
 from lastgood.audit.rule import Context, Hit, Rule, Severity
 
-_ANY_FAILURE = re.compile(
-    r"\[+\s*\"?\$\{?(\?|\w*(?:rc|ret|status|code|exit|err)\w*)\}?\"?\s*(-ne|!=|-gt)\s*\"?0\"?\s*\]+(?:(?!\b(fi|else|elif)\b).)*\Z",
-    re.DOTALL | re.IGNORECASE,
-)
-_LOOK_BACK = 300
 _REMEDY = 'write `if [ ! -e finished ] && [ "${SLURM_RESTART_COUNT:-0}" -lt 20 ]; then ... fi` around it'
 
 
@@ -20,24 +14,26 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
     if script.uses_lastgood or counts_restarts(script):
         return
     for command in script.commands:
-        if command.around.within == "trap" or command.around.in_substitution or _is_of_a_trap(script, command):
-            continue
         is_requeue = requeues_itself(script, command)
         if not is_requeue and not submits_itself(script, command):
             continue
-        what = "requeues" if is_requeue else "submits"
-        if _is_rescue(script, command):
+        if command.around.within == "trap" or command.around.in_substitution or _is_of_a_trap(script, command):
+            continue
+        what = "requeues the job" if is_requeue else "submits the script"
+        waits_for = " ".join(word.text for word in command.arguments)
+        if after_any_failure(script, command) or "afternotok" in waits_for:
             yield Hit(
                 span=command.span,
-                message=f"every failure {what} the job again, also one that does not pass, such as an error in the program: "
-                "it comes back for ever",
+                message=f"every failure {what} again, also one that does not pass, such as an error in the program: it comes "
+                "back for ever",
                 remedy='count, as in `[ "${SLURM_RESTART_COUNT:-0}" -lt 20 ] &&` before it',
             )
         elif not command.around.is_conditional and not _has_way_out(script, command):
+            when = "after every success" if "afterok" in waits_for else "whatever happened before"
+            also = "a job" if "afterok" in waits_for else "a program that fails at once, or a job"
             yield Hit(
                 span=command.span,
-                message=f"the script {what} itself again whatever happened before: a program that fails at once, or that is "
-                "finished, comes back for ever",
+                message=f"this {what} again {when}: {also} that is finished comes back for ever",
                 remedy=_REMEDY,
             )
 
@@ -45,19 +41,6 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
 def _is_of_a_trap(script: BatchScript, command: Command) -> bool:
     """A trap runs when a signal comes, which is a limit in itself."""
     return any(command in trap.body for trap in script.traps)
-
-
-def _is_rescue(script: BatchScript, command: Command) -> bool:
-    """It stands behind `||`, or in `if [ $? -ne 0 ]`: any failure leads to it."""
-    text = script.source.text(command.begin, command.end)
-    if any(text in other.around.rescued_by and other.end <= command.begin for other in _programs(script)):
-        return True
-    before = script.source.text(max(0, command.begin - _LOOK_BACK), command.begin)
-    return command.around.is_conditional and _ANY_FAILURE.search(before) is not None
-
-
-def _programs(script: BatchScript) -> list[Command]:
-    return [command for command in script.commands if command.name not in ("test", "mkdir", "grep", "ls")]
 
 
 def _has_way_out(script: BatchScript, command: Command) -> bool:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from lastgood.audit.batch.exits import lost_code, main_work
-from lastgood.audit.batch.restarts import counts_restarts
+from lastgood.audit.batch.restarts import after_any_failure, counts_restarts
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.batch.shell import Command
 from lastgood.audit.rule import Context, Hit, Rule, Severity
@@ -33,7 +33,7 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
                 f"{next(c for c in (3, 4, 5, 99, *range(1, 128)) if c not in codes)}`",
             )
             return
-        if not counts:
+        if not counts and _is_common(script, command):
             yield Hit(
                 span=command.span,
                 message=f"{code} is in RequeueExit, and nothing counts: Slurm starts the job again as often as it ends with "
@@ -51,6 +51,13 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
             "occurs",
             remedy='end with another code: `srun ... || { [ "${SLURM_RESTART_COUNT:-0}" -lt 3 ] && exit 1; exit 3; }`',
         )
+
+
+def _is_common(script: BatchScript, command: Command) -> bool:
+    """Every failure, or every end of the script, comes to it; a code that is passed on, or a signal's, is a decision."""
+    around = command.around
+    is_plain = not (around.is_conditional or around.function or around.within or around.loops)
+    return is_plain or after_any_failure(script, command)
 
 
 def _is_behind_a_limit(script: BatchScript, command: Command) -> bool:
