@@ -16,5 +16,5 @@ APPLICATIONS = {
 def adapter_for(name: str, command: Sequence[str]) -> "Adapter":
     """The adapter of an application for a command. Raises UsageError for a command that it cannot continue."""
     module, _, made_by = APPLICATIONS[name].partition(":")
-    adapter: "Adapter" = getattr(importlib.import_module(module), made_by)(command)
+    adapter: Adapter = getattr(importlib.import_module(module), made_by)(command)
     return adapter
