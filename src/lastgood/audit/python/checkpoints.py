@@ -66,7 +66,7 @@ _NO_LOAD = re.compile(
 _DATA = re.compile(
     r"data|train[-_.x\d]|test|valid|feature|label|vocab|target|input|mean|std|pretrain|image", re.IGNORECASE
 )
-_OPTIMIZER_NAME = re.compile(r"optim|(?:^|_)opt|sched|adam|sgd|lr_?s|scaler", re.IGNORECASE)
+_OPTIMIZER_NAME = re.compile(r"optim|(?:\b|_)opt(?:\b|_|\d|(?-i:[A-Z]))|sched|adam|\bsgd|lr_?s|scaler", re.IGNORECASE)
 _WHOLE_NAME = re.compile(
     r"state$|checkpoint|ckpt|snapshot|trainer|engine|agent|accelerator|everything|all_", re.IGNORECASE
 )
@@ -130,7 +130,11 @@ class Checkpoints:
     @cached_property
     def in_training(self) -> list[Save]:
         """Saves that are made again and again while it trains."""
-        return [save for save in self.saves if self._flow.is_in_training(save.call)]
+        return [
+            save
+            for save in self.saves
+            if self._flow.is_in_training(save.call) and not self._flow.ends_behind(save.call)
+        ]
 
     def path(self, node: ast.expr) -> PathParts:
         return PathParts(self._tree, self._values, node)

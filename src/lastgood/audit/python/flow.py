@@ -80,6 +80,29 @@ class Flow:
                     break
         return found
 
+    def ends_behind(self, node: ast.expr) -> bool:
+        """The loop, or the program, is left behind it in the same block."""
+        statement: ast.AST = node
+        for above in self._tree.above(node):
+            if isinstance(above, ast.For | ast.While | Function | ast.Module):
+                return False
+            for block in (getattr(above, "body", None), getattr(above, "orelse", None)):
+                if isinstance(block, list) and statement in block:
+                    return any(self._leaves(other) for other in block[block.index(statement) + 1 :])
+            statement = above
+        return False
+
+    def _leaves(self, statement: ast.stmt) -> bool:
+        if isinstance(statement, ast.Break | ast.Return):
+            return True
+        value = statement.value if isinstance(statement, ast.Expr) else None
+        return isinstance(value, ast.Call) and self._tree.name_of(value.func) in (
+            "exit",
+            "quit",
+            "sys.exit",
+            "os._exit",
+        )
+
     def is_over_loader(self, loop: Loop) -> bool:
         """Its turns are batches."""
         return isinstance(loop, ast.For | ast.AsyncFor) and any(
@@ -88,9 +111,20 @@ class Flow:
             if isinstance(inner, ast.Name | ast.Attribute)
         )
 
-    def comes_before_loops(self, node: ast.stmt | ast.expr) -> bool:
-        """It is done once, and in a program that trains before it does."""
-        return not self.loops_around(node) and (not self.has_training or self.comes_before_training(node))
+    def comes_before(self, node: ast.expr, repeated: ast.expr) -> bool:
+        """It is done once, before the loops in which another thing is done again and again."""
+        loops = self.loops_around(repeated)
+        if self.loops_around(node) or not loops:
+            return False
+        if self.has_training:
+            return self.comes_before_training(node)
+        function = self._tree.function_of(node)
+        places = [node] if function is None else [node, *self._tree.callers_of(function)]
+        return any(
+            self._tree.function_of(place) is self._tree.function_of(loop) and place.lineno < loop.lineno
+            for place in places
+            for loop in loops
+        )
 
     def comes_before_training(self, node: ast.stmt | ast.expr) -> bool:
         """It stands above the loops that train, or in a function that is called above them."""

@@ -31,6 +31,10 @@ _LEAVE_SIGNALS_ALONE = frozenset(
 """Packages that install no handlers that save."""
 _STARTS = frozenset({"fit", "train", "learn", "run", "main", "app", "cli", "fire", "Fire"})
 """Calls at the top level of a program, of something that it imports."""
+_GIVEN = re.compile(
+    r"(?:ckpt|checkpoint|snapshot|weights|load)_?(?:path|file|from|name)|from_(?:ckpt|checkpoint)|pretrained",
+    re.IGNORECASE,
+)
 _DOES_THE_WORK = re.compile(
     r"load|restore|resume|train|fit\b|run|main|solve|experiment|engine|checkpoint|ckpt|saver|pipeline|learn|launch|execute",
     re.IGNORECASE,
@@ -146,7 +150,19 @@ class Program:
         words = self.source.data
         if any(word in words for word in (b"resume", b"restart", b"warm_start", b"initial_epoch", b"BackupAndRestore")):
             return True
-        return any(self._is_elsewhere(call) for call in self.syntax.calls)
+        return any(self._is_elsewhere(call) for call in self.syntax.calls) or self._tells_of_a_checkpoint()
+
+    def _tells_of_a_checkpoint(self) -> bool:
+        """Something of another module is given a checkpoint by name."""
+        for call in self.syntax.calls:
+            keys = [keyword.arg or "" for keyword in call.keywords]
+            if any(_GIVEN.search(key) for key in keys):
+                return True
+        return any(
+            isinstance(key, ast.Constant) and isinstance(key.value, str) and _GIVEN.search(key.value)
+            for node in self.syntax.dicts
+            for key in node.keys
+        )
 
     def _is_elsewhere(self, call: ast.Call) -> bool:
         """Work that another module of the same project does."""

@@ -30,6 +30,7 @@ class Tree:
         """Modules that are imported, "." before those of the own package."""
         self.calls: list[ast.Call] = []
         self.loops: list[Loop] = []
+        self.dicts: list[ast.Dict] = []
         self.tries: list[ast.Try] = []
         self.classes: dict[str, list[ast.expr]] = {}
         """Classes of this file, with their bases."""
@@ -176,6 +177,8 @@ class Tree:
             case ast.For(target=target) | ast.AsyncFor(target=target):
                 self.loops.append(node)
                 self.counters |= {name.id for name in ast.walk(target) if isinstance(name, ast.Name)}
+            case ast.Dict():
+                self.dicts.append(node)
             case ast.Try():
                 self.tries.append(node)
             case ast.While():

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from lastgood.audit.python.checkpoints import PROGRESS
 from lastgood.audit.python.program import Program
 from lastgood.audit.rule import Context, Hit, Rule, Severity
 
@@ -15,10 +16,10 @@ def check(program: Program, context: Context) -> Iterator[Hit]:
     if any(save.target is None or not save.is_plain or checkpoints.is_numbered(save) for save in regular):
         return
     for save in regular:
-        if checkpoints.is_of_the_best(save) or checkpoints.is_renamed(save):
+        if checkpoints.is_of_the_best(save) or checkpoints.is_renamed(save) or save.holds == {PROGRESS}:
             continue
         is_read_again = any(
-            checkpoints.is_same_file(save, load) and program.flow.comes_before_loops(load.call)
+            checkpoints.is_same_file(save, load) and program.flow.comes_before(load.call, save.call)
             for load in program.loads
         )
         is_resumed = save.is_for_resuming and any(load.is_file for load in program.loads)

@@ -24,7 +24,9 @@ def check(program: Program, context: Context) -> Iterator[Hit]:
     seeds = [
         call
         for call in program.syntax.calls
-        if _is_seed(program.syntax.name_of(call.func)) and not program.flow.loops_around(call)
+        if _is_seed(program.syntax.name_of(call.func))
+        and not program.flow.loops_around(call)
+        and not program.flow.tests_around(call)
     ]
     saves = [save for save in program.checkpoints.in_training if save.is_for_resuming and WHOLE not in save.holds]
     resumes = any("optim" in load.how for load in program.loads)
