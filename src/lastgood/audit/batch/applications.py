@@ -12,14 +12,16 @@ from lastgood.audit.batch.words import Word
 
 _GMX = re.compile(r"(gmx|gromacs)(_\w+)?\Z")
 _MDRUN = re.compile(r"mdrun(_\w+)?\Z")
-_MINIMISATION = re.compile(r"(^|[/_.0-9-])(em|min|mini|minim\w*|emin|steep\w*|bench\w*|test)([/_.0-9-]|\Z)")
+_NO_PRODUCTION = re.compile(
+    r"(^|[/_.0-9-])(em|min|mini|minim\w*|emin|steep\w*|bench\w*|test|nvt|npt|eq|eql|equil\w*|relax\w*)([/_.0-9-]|\Z)"
+)
 _LAMMPS = re.compile(r"(lmp|lammps)(_[\w.-]+)?\Z")
 _RELION = re.compile(r"relion_refine(_mpi)?\Z")
 _FOAM = re.compile(r"[a-z]\w*Foam\Z|foamRun\Z")
 _FOAM_TOOLS = re.compile(
     r"(setExpr|topo|fluentMeshTo|gambitTo|ansysTo|ideasUnvTo|map|plot|star|vtk|cfx|paraFoam|foamTo|run|render)"
 )
-_IN_WORKING_DIRECTORY = re.compile(r"(vasp|cp2k|namd|siesta|abinit|nwchem|qmcpack)(\d?_\w+|\d|\.\w+)*\Z")
+_IN_WORKING_DIRECTORY = re.compile(r"(vasp|cp2k|namd)(\d?_\w+|\d|\.\w+)*\Z")
 
 
 class Mdrun(msgspec.Struct, frozen=True):
@@ -59,7 +61,7 @@ class Mdrun(msgspec.Struct, frozen=True):
 
     @property
     def is_production(self) -> bool:
-        """Neither a minimisation, nor a benchmark, nor a reading of what is there."""
+        """Neither a minimisation nor an equilibration, nor a benchmark, nor a reading of what is there."""
         if self.has("-rerun", "-resethway", "-noresethway", "-resetstep", "-noconfout", "-h", "-version"):
             return False
         hours = self.value("-maxh")
@@ -67,7 +69,7 @@ class Mdrun(msgspec.Struct, frozen=True):
             return False
         names = [self.value(option) for option in ("-deffnm", "-s")]
         texts = [self.parameters, *(name.text for name in names if name is not None)]
-        return not any(_MINIMISATION.search(text.lower()) for text in texts)
+        return not any(_NO_PRODUCTION.search(text.lower()) for text in texts)
 
     @property
     def is_plain(self) -> bool:

@@ -1,11 +1,12 @@
 """How the work of a batch script comes to run again: by a requeue, or as the next segment of a chain. Pure."""
 
+from lastgood.audit.batch.directives import takes_next_word
+from lastgood.audit.batch.places import is_told_to_resume
 from lastgood.audit.batch.restarts import may_be_requeued, requeues_itself, submits_itself
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.batch.shell import Command
 from lastgood.audit.rule import Context
 
-_SBATCH_VALUE = frozenset("-A -a -b -c -C -d -D -e -G -J -L -M -N -n -o -p -q -t -w -x --export --dependency".split())
 _TASK = "SLURM_ARRAY_TASK_ID"
 _TALK = ("echo", "printf", "mkdir", "touch", "tee", "cat")
 
@@ -38,7 +39,7 @@ def submitted(script: BatchScript, command: Command) -> str:
     words = [word.text for word in script.words(command)]
     i = 1
     while i < len(words) and words[i].startswith("-"):
-        i += 2 if words[i] in _SBATCH_VALUE else 1
+        i += 2 if takes_next_word(words[i]) else 1
     return words[i] if i < len(words) else ""
 
 
@@ -50,7 +51,8 @@ def is_chain(script: BatchScript) -> bool:
 def is_chain_of_jobs(script: BatchScript) -> bool:
     """True if each segment is a job of its own, which gets an id of its own."""
     is_singleton = "singleton" in script.header.value("dependency") and not script.is_array
-    return is_singleton or bool(resubmissions(script))
+    # Jobs that only must not run at once wait for each other like that, too.
+    return (is_singleton and any(is_told_to_resume(launch) for _, launch in script.work)) or bool(resubmissions(script))
 
 
 def uses_task_number(script: BatchScript, *, except_in: frozenset[str] = frozenset()) -> bool:

@@ -38,9 +38,10 @@ def links_that_need_success(script: BatchScript) -> Iterator[Command]:
 
 
 def _is_same_in_each_round(script: BatchScript, command: Command) -> bool:
-    """In a loop, with nothing but the dependency that differs from round to round."""
+    """In a loop, where each round waits for the one before, with nothing else that differs from round to round."""
     around = command.around
-    if not around.loops or not submitted(script, command):
+    word = submitted(script, command)
+    if not around.loops or not word or "$" in word or not _waits_for_itself(script, command):
         return False
     body = around.loops[-1].span
     changing = {
@@ -48,6 +49,12 @@ def _is_same_in_each_round(script: BatchScript, command: Command) -> bool:
     }
     words = [word for word in command.words[1:] if not _AFTER_OK.search(word.text)]
     return not any(changing & set(word.variables) or word.substitutions for word in words)
+
+
+def _waits_for_itself(script: BatchScript, command: Command) -> bool:
+    """`JOB=$(sbatch --dependency=afterok:$JOB ...)`"""
+    name = next((a.name for a in script.shell.assignments if a.begin < command.begin < a.end), "")
+    return any(name in word.variables for word in command.words if _AFTER_OK.search(word.text))
 
 
 def _is_repeated(script: BatchScript, command: Command, submissions: list[Command]) -> bool:
@@ -60,7 +67,8 @@ def _is_repeated(script: BatchScript, command: Command, submissions: list[Comman
 
 
 def _without_dependency(script: BatchScript, command: Command) -> list[str]:
-    if not submitted(script, command):
+    word = submitted(script, command)
+    if not word or "$" in word:
         return []
     words = [word.text for word in script.words(command)]
     kept = [

@@ -219,6 +219,15 @@ def _options(source: Source, words: list[_Word]) -> Iterator[Directive]:
             yield Directive(name, value, span, word.begin, end, name in NAMES)
 
 
+def takes_next_word(word: str) -> bool:
+    """True if an option of sbatch as it is written has its value in the word behind it.
+
+    >>> [takes_next_word(word) for word in ("--partition", "--partition=a", "--parsable", "-d", "-dx")]
+    [True, False, False, True, False]
+    """
+    return any(wants for _, _, wants in _parse(word))
+
+
 def _parse(word: str) -> Iterator[tuple[str, str, bool]]:
     """(long name, value, whether the value is the next word) of each option in a word."""
     if word.startswith("--") and len(word) > 2:

@@ -32,6 +32,7 @@ _READERS = (
     "stat",
 )
 _NUMBERED = re.compile(r"[*?\[]")
+_OF_A_DATE = re.compile(r"date|time|year|month|day", re.IGNORECASE)
 _NO_NUMBER = re.compile(r"^(job|run|slurm|version|exp|seed|fold|best)|best", re.IGNORECASE)
 _RESUMES = re.compile(
     r"resum|restart|continu|(^|\s)-cpi\b|--?load\b|init[-_]?(from|check|ckpt|model)|start[-_]?from|read_restart",
@@ -65,7 +66,9 @@ def choices_of_newest(script: BatchScript) -> Iterator[Choice]:
         if not _CHECKPOINT.search(f"{text} {name}") or not _is_to_resume(script, name):
             continue
         by = _order(listing, others, text)
-        if by == "name" and (_PADDED.search(text) or not any(_is_numbered(path) for path in texts)):
+        if by == "name" and (
+            _PADDED.search(text) or _OF_A_DATE.search(name) or not any(_is_numbered(path) for path in texts)
+        ):
             continue
         span = script.source.span(listing.begin, stages[-1].end)
         is_silent = any(r.operator.startswith("2>") and r.target.text == "/dev/null" for r in listing.redirects)

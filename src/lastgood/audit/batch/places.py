@@ -12,17 +12,17 @@ from lastgood.audit.batch.shell import Command
 from lastgood.audit.batch.words import Part, Word
 
 _FOR_CHECKPOINTS = re.compile(
-    r"""(.*[-.])?(
-    (ckpt|ckpts|checkpoint|checkpoints|chkpt|chkpts|snapshot|snapshots|restart)
+    r"""(.*[-.])?(ckpt|ckpts|checkpoint|checkpoints|chkpt|chkpts|snapshot|snapshots|restart)
         [-.]?(s[-.])?(dir|dirpath|directory|path|folder|root|prefix|location|save-path|save-dir|out|output|out-dir|output-dir)
-    |save[-.]?(dir|dirpath|directory|path|folder|root|location|ckpt|ckpts|checkpoint|checkpoints)([-.]?(dir|path|folder))?
-    |save|resume-dir|checkpoint-dir
-    )""",
+    |write-checkpoints-to
+    |(model[-.]|.*\.)?save[-.]?(dir|dirpath|directory|path|folder|root|location|ckpts?|checkpoints?)([-.]?(dir|path|folder))?
+    |save|resume-dir
+    """,
     re.VERBOSE,
 )
 _FOR_OUTPUT = re.compile(
     r"""(.*[-.])?(
-    (out|output|outputs|result|results|run|runs|exp|experiment|work|working|train|training|trainer|log|logs|default-root)
+    (out|output|outputs|result|results|run|runs|exp|experiment|work|working|log|logs|default-root)
         [-.]?(dir|directory|folder|root|path)
     |hydra\.run\.dir|hydra\.sweep\.dir
     )""",
@@ -42,6 +42,9 @@ _NOT_AT_ALL = ("false", "no", "0", "none", "never")
 _HYDRA = re.compile(r"\+{0,2}([A-Za-z_][\w.]*)=(.*)", re.DOTALL)
 _TRAINING = re.compile(
     r"(pre|fine)?[-_]?(re)?(train|training|tune|tuning|trainer|sft|pretrain|finetune|finetuning|dpo|ppo|grpo|rlhf)s?\Z"
+)
+_READS = re.compile(
+    r"(eval|evaluate|evaluation|test|testing|infer|inference|predict|prediction|generate|sample|sampling|convert|export|chat)\Z"
 )
 _EPOCHS = re.compile(
     r"-*(.*\.)?(n|num|max|total)?-?(train|training)?-?epochs?\Z|-*(.*\.)?((max|total|num)-)?(train|training)-(steps|iters|iterations)\Z"
@@ -68,6 +71,8 @@ def places_of(script: BatchScript) -> list[Place]:
     """The directories for checkpoints, or for all results, that the programs of the work are given."""
     found: dict[tuple[int, str], Place] = {}
     for command, launch in script.work:
+        if only_reads(launch):
+            continue
         for place in _of_command(script, command, launch):
             found.setdefault((command.begin, place.option), place)
     places = [*found.values(), *_exported(script)]
@@ -114,6 +119,13 @@ def _resumptions(launch: Launch) -> Iterator[Word | None]:
             yield value
 
 
+def only_reads(launch: Launch) -> bool:
+    """True if a program evaluates, tests or predicts: what it is given as a checkpoint is there already."""
+    name = launch.python_script.rpartition("/")[2].removesuffix(".py").lower()
+    command = next((word.text.lower() for word in launch.words[1:] if word.text and not word.text.endswith(".py")), "")
+    return any(_READS.match(piece) for piece in [*re.split(r"[-_.]", name), command])
+
+
 def is_training(launch: Launch) -> bool:
     """True if a program is one that trains, by its launcher, its name or the options that it is given."""
     if any(wrapper.name in _LAUNCHERS for wrapper in launch.wrappers):
@@ -127,7 +139,7 @@ def is_training(launch: Launch) -> bool:
 def saves(launch: Launch) -> bool:
     """True if a program is told to save checkpoints, or to resume from them."""
     words = [word.text.replace("_", "-").replace("=", " ") for word in launch.words[1:]]
-    if "--save-strategy no" in " ".join(words):
+    if "--save-strategy no" in " ".join(words) or only_reads(launch):
         return False
     names = [name for name, _ in map(_option_of, launch.words[1:]) if name]
     return any(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from lastgood.audit.batch.attempts import asks_for_requeue, is_chain
-from lastgood.audit.batch.changes import new_at_each_start
+from lastgood.audit.batch.changes import local_storage, new_at_each_start
 from lastgood.audit.batch.limits import is_short
 from lastgood.audit.batch.places import Place, is_training, places_of, resumes_by_itself, resumes_from_elsewhere, saves
 from lastgood.audit.batch.script import BatchScript
@@ -20,6 +20,9 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
     for place in places_of(script):
         names = {new_at_each_start(choice) for choice in place.choices}
         if "" in names or place.choices in seen or resumes_from_elsewhere(place):
+            continue
+        if any(local_storage(choice) is not None for choice in place.choices):
+            # Worse things can be said of it.
             continue
         severity = _severity(place, comes_back)
         if severity is not None:

@@ -7,7 +7,7 @@ from lastgood.audit.batch.applications import keeps_where_it_runs
 from lastgood.audit.batch.changes import Storage, is_absolute, local_storage
 from lastgood.audit.batch.copies import Copied, is_copied, is_filled_before
 from lastgood.audit.batch.limits import is_short
-from lastgood.audit.batch.places import Place, directory_of, is_training, places_of, saves
+from lastgood.audit.batch.places import Place, directory_of, is_training, only_reads, places_of, saves
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.batch.shell import Command
 from lastgood.audit.batch.words import Word
@@ -38,8 +38,9 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
         storage_here = local_storage(here) if here is not None else None
         if here is None or storage_here is None or command.begin in reported:
             continue
+        # Others may use it only for what they do not need afterwards.
         is_brought_back = is_copied(script, here, command) is Copied.AT_THE_END
-        if not keeps_where_it_runs(launch) and not (is_training(launch) and is_brought_back):
+        if not is_brought_back or not (keeps_where_it_runs(launch) or is_training(launch)) or only_reads(launch):
             continue
         name = os.path.basename(launch.python_script) or launch.program
         hit = _hit(script, here, storage_here, command, launch.words[0], f"`{name}` runs and saves")

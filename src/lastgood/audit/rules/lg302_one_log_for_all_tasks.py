@@ -1,11 +1,13 @@
 """LG302: all tasks of an array write to the same file."""
 
+import re
 from collections.abc import Iterator
 
 from lastgood.audit.batch.logs import appends, letters, output_files
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.rule import Context, Hit, Rule, Severity
 
+_TEMPLATE = re.compile(r"[{}<>]|%\(")
 _OF_THE_TASK = {"a", "j", "J", "S"}
 
 
@@ -17,7 +19,7 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
         # One after the other, and each adds to the file.
         return
     for directive in output_files(script):
-        if not letters(directive) & _OF_THE_TASK:
+        if not letters(directive) & _OF_THE_TASK and not _TEMPLATE.search(directive.value):
             how = "the next task begins it anew" if script.is_chained_array else "they overwrite each other"
             yield Hit(
                 span=directive.span,
@@ -27,7 +29,8 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
 
 
 def _is_one_task(array: str) -> bool:
-    return array.partition("%")[0].isdecimal()
+    first, _, last = array.partition("%")[0].partition("-")
+    return first.isdecimal() and last in ("", first)
 
 
 def _better(name: str) -> str:

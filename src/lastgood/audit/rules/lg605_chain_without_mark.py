@@ -1,10 +1,11 @@
 """LG605: no segment of a chain asks whether the work is done."""
 
+import os
 import re
 from collections.abc import Iterator
 
 from lastgood.audit.batch.applications import mdruns
-from lastgood.audit.batch.attempts import resubmissions, uses_task_number
+from lastgood.audit.batch.attempts import resubmissions
 from lastgood.audit.batch.limits import is_short
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.rule import Context, Hit, Rule, Severity
@@ -12,17 +13,21 @@ from lastgood.audit.rule import Context, Hit, Rule, Severity
 _LOOKS = re.compile(rb"(?<![-\w])(done|finished|complete|completed|scancel|exit|stop|if)\b|\[ |&&|\|\|", re.IGNORECASE)
 
 
+_REPEATS = re.compile(r"bench|eval|test|infer|predict|repeat|profil", re.IGNORECASE)
+_SEGMENTS = 3
+
+
 def check(script: BatchScript, context: Context) -> Iterator[Hit]:
     if not script.is_chained_array or is_short(script) or script.uses_lastgood or resubmissions(script):
         return
-    if (
-        b"SLURM_ARRAY_TASK" in script.source.data
-        or uses_task_number(script)
-        or _tasks(script.header.value("array")) < 2
-    ):
+    if b"SLURM_ARRAY_TASK" in script.source.data or _tasks(script.header.value("array")) < _SEGMENTS:
         return
     work = script.work
-    if not work or any(True for _ in mdruns(script)) or _LOOKS.search(_code(script)):
+    if not work or _REPEATS.search(
+        f"{os.path.basename(script.path)} {script.header.value('job-name')} {work[-1][1].python_script}"
+    ):
+        return
+    if any(True for _ in mdruns(script)) or _LOOKS.search(_code(script)):
         return
     array = script.header.get("array")
     assert array is not None

@@ -1,5 +1,6 @@
 """LG611: GROMACS writes a checkpoint every 15 minutes, and the script never reads it."""
 
+import re
 from collections.abc import Iterator
 
 from lastgood.audit.batch.applications import mdruns
@@ -8,9 +9,13 @@ from lastgood.audit.batch.limits import is_short
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.rule import Context, Hit, Rule, Severity
 
+_BENCHMARK = re.compile(r"bench|perform|scaling", re.IGNORECASE)
+
 
 def check(script: BatchScript, context: Context) -> Iterator[Hit]:
     if not script.header.directives or is_short(script) or script.uses_lastgood or b"-cpi" in script.source.data:
+        return
+    if _BENCHMARK.search(f"{script.path} {script.header.value('job-name')}"):
         return
     runs = [run for run in mdruns(script) if run.is_production and run.is_plain]
     if not runs:
@@ -36,7 +41,7 @@ RULE = Rule(
     code="LG611",
     name="gromacs-starts-from-zero",
     severity=Severity.MAY_BE_LOST,
-    what="`gmx mdrun` without `-cpi`, in a job that is not over in minutes. Minimisations and benchmarks are left out.",
+    what="`gmx mdrun` without `-cpi`, in a job that is not over in minutes. Minimisations, equilibrations and benchmarks are left out.",
     why="GROMACS saves its state every 15 minutes, and when it is told to stop. Without `-cpi` the next start does not look at it: it renames "
     "the old files to `#md.cpt.1#` and the like, and computes everything again.",
     bad="""\

@@ -9,6 +9,7 @@ from lastgood.audit.rule import Context, Hit, Rule, Severity
 
 _DEFAULT_MINUTES = 15
 _SELDOM_MINUTES = 60
+_LITTLE_MINUTES = 10
 _STOPS_AT = 0.99
 
 
@@ -58,6 +59,8 @@ def _end(script: BatchScript, run: Mdrun, limit_s: float) -> Iterator[Hit]:
         )
     elif not run.has("-maxh") and run.has("-cpi") and run.is_plain and not _is_told(script, run):
         minutes = _number(run, "-cpt") or _DEFAULT_MINUTES
+        if minutes < _LITTLE_MINUTES:
+            return
         yield Hit(
             span=run.launch.words[0].span,
             message="nothing stops GROMACS before the time limit: the kill comes between two checkpoints, and up to "
