@@ -161,10 +161,12 @@ def test_what_keeps_a_shell_in_front_of_the_program(command: str, how: str | Non
         "        command: [torchrun, train.py]\n",
         "        command: [gmx_mpi, mdrun, -deffnm, md]\n",
         "        command: [python, x.py, --resume]\n",
-        "        command: [bash, -c, 'cd /x && python -m finetune.sft']\n",
+        "        command: [bash, -c, 'cd /x && python -m finetune.sft']\n        resources: {limits: {amd.com/gpu: 1}}\n",
+        "        command: [python, train.py]\n        volumeMounts: [{name: ckpt, mountPath: /x}]\n",
+        "        command: [python, train.py]\n        resources: {requests: {cpu: 64}}\n",
         "        resources: {limits: {nvidia.com/gpu: 1}}\n",
         "        resources: {requests: {google.com/tpu: 4}}\n",
-        "        args: [--train-input, /data]\n",
+        "        args: [--train-input, /data]\n        resources: {limits: {nvidia.com/a100: 1}}\n",
     ],
 )
 def test_long_work_is_recognised(text: str) -> None:
@@ -175,6 +177,7 @@ def test_long_work_is_recognised(text: str) -> None:
     "text",
     [
         "        command: [python, manage.py, migrate]\n",
+        "        command: [python, train.py]\n        resources: {requests: {cpu: 500m}}\n",
         "        command: [nvidia-smi]\n        resources: {limits: {nvidia.com/gpu: 1}}\n",
         "        command: [sleep, infinity]\n        resources: {limits: {nvidia.com/gpu: 1}}\n",
         "        command: [bash, -c, 'pip install x; echo hello']\n        resources: {limits: {nvidia.com/gpu: 1}}\n",

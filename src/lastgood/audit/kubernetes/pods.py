@@ -12,7 +12,10 @@ DEFAULT_GRACE_S = 30
 DEFAULT_BACKOFF_LIMIT = 6
 SPARE_EVICTIONS = "`podFailurePolicy: {rules: [{action: Ignore, onPodConditions: [{type: DisruptionTarget}]}]}`"
 """What keeps evictions out of the count of a Job's failures."""
+FEW_RETRIES = 4
 _FAR_ABOVE = 1000
+_FIRST_DELAY_S = 10
+_LONGEST_DELAY_S = 360
 _SPOT = (
     "gke-spot",
     "gke-preemptible",
@@ -164,6 +167,15 @@ class PodGroup(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 if wanted.text("operator") == "In" and all(_is_spot(wanted.text("key"), text) for text in texts):
                     return wanted
         return None
+
+
+def retry_delays_s(retries: int) -> int:
+    """How long the Job controller waits in all before it has used up its retries, if each attempt fails at once.
+
+    >>> retry_delays_s(3), retry_delays_s(6), retry_delays_s(20)
+    (70, 630, 5670)
+    """
+    return sum(min(_FIRST_DELAY_S * 2**i, _LONGEST_DELAY_S) for i in range(retries))
 
 
 def _is_spot(key: str, value: str) -> bool:

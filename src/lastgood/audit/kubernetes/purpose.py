@@ -14,22 +14,22 @@ SHORT_S = 1800
 """What ends earlier than this can be done again."""
 _SIDE_NAMES = frozenset(
     """
-    backup bench benchmark benchmarks build consolidate consolidation merge quantize quantization sendrecv serialize smi tensorize
+    audit backfill backup bench benchmark benchmarks build consolidate consolidation merge quantize quantization sendrecv serialize smi tensorize
     tokenize tokenization prepdata check checker cleanup client conversion convert converter copy crd debug demo
-    deploy dev download downloader eval evaluate exporter generator health healthcheck hello hook import importer mnist cifar
+    deploy dev download downloader eval evaluate exporter generator health healthcheck hello hook inspect import importer mnist cifar
     inference init install installer interactive jupyter lab load loader loadtest migrate migration nccl nettest notebook
-    perf pi predict prediction prep prepare preprocess preprocessing probe profiler prober push quickstart register render seed serve server
-    serving setup shell smoke sync test tester testing tests upload uploader validate validation validator warmup webhook
+    perf pi predict prediction prep prepare preprocess preprocessing probe profile profiler prober push quickstart register render seed serve server
+    serving setup shell showcase smoke sync test tester testing tests upload uploader validate validation validator verify viz warmup webhook
     """.split()
 )
 _SIDE_PROGRAM = re.compile(
-    r"[a-z]+-smi|neuron-\w+|tpu-info|.*_perf(_mpi)?|.*nccl-?tests?.*|ib_(write|read|send)_.*|iperf3?|fio|hpl.*|stress(-ng)?|jupyter.*|uvicorn|gunicorn"
+    r"[a-z]+-smi|neuron-\w+|tpu-info|fi_\w+|.*_perf(_mpi)?|.*nccl-?tests?.*|ib_(write|read|send)_.*|iperf3?|fio|hpl.*|stress(-ng)?|jupyter.*|uvicorn|gunicorn"
     r"|apt(-get)?|yum|dnf|apk|dpkg|gpg|ldconfig|dmesg|ip|nslookup|dig|getent|ping|nc|service|sysctl|ssh-keygen|ssh|cmake|gcc|nvcc"
     r"|huggingface-cli|hf|gdown|service|mount|env|ray|supervisord|sed|python3?-config|vllm|.*server|trtllm-.*|tritonserver|pause|tail|sshd|dcgmi|helm|kubectl|gcloud|gsutil|aws|git|make|npm|node|nginx",
 )
 _SIDE_SCRIPT = re.compile(
     r"(?<![a-z])(bench\w*|test\w*|convert\w*|download\w*|prepare\w*|preprocess\w*|serve\w*|server|infer\w*|predict\w*"
-    r"|eval\w*|tokenize\w*|quantize\w*|tensorize\w*|merge\w*|consolidat\w*|api_server|upload\w*|export\w*|.*benchmarks?)(?![a-z])"
+    r"|eval\w*|verif\w*|audit\w*|inspect\w*|fetch\w*|generate\w*|visuali\w*|plot\w*|tokenize\w*|quantize\w*|tensorize\w*|merge\w*|consolidat\w*|api_server|upload\w*|export\w*|.*benchmarks?)(?![a-z])"
 )
 _IDLE = re.compile(r"(?<![a-z])(sleep|pause|busybox|hello[-_]?world|nginx|agnhost|vectoradd|cuda-samples?)(?![a-z])")
 _TOY = re.compile(r"mnist|cifar|hello_?world|(?<![a-z])(num_)?epochs[= ][12](?!\d)", re.IGNORECASE)
@@ -43,7 +43,9 @@ _APPLICATIONS = re.compile(
 )
 _LAUNCHERS = ("torchrun", "deepspeed", "accelerate", "mpirun", "lastgood")
 _RESUMES = re.compile(r"--?(resume|checkpoint|ckpt|save[-_])", re.IGNORECASE)
-_ACCELERATOR = re.compile(r"(gpu|tpu|gaudi|neuron\w*|npu|mig-.*|ascend.*|trn\d?)\Z", re.IGNORECASE)
+_ACCELERATOR = re.compile(r"(gpu|tpu|gaudi|neuron\w*|npu|mig-.*|ascend.*|trn\d?)\Z|^(nvidia|amd)\.com/", re.IGNORECASE)
+_CHECKPOINTS = re.compile(r"checkpoint|ckpt|snapshot", re.IGNORECASE)
+_MANY_CPUS = 16
 
 
 @lru_cache(maxsize=4)
@@ -62,9 +64,13 @@ def is_long(manifest: Manifest) -> bool:
     if not runs and any(container.words for container in containers):
         # Their commands only sleep, copy or print.
         return False
-    if any(trains(run) for run in runs) or manifest.kind in REPLICAS or manifest.kind == "TrainJob":
+    if manifest.kind in REPLICAS or manifest.kind == "TrainJob":
         return True
-    return manifest.kind != "Pod" and bool(accelerators(manifest.groups))
+    has_accelerator = bool(accelerators(manifest.groups))
+    if any(trains(run) for run in runs):
+        # By its name alone it may be a small model that is done in a minute.
+        return has_accelerator or any(map(_is_sure, runs)) or any(map(_keeps_state, containers))
+    return manifest.kind != "Pod" and has_accelerator
 
 
 def is_beside(run: Run) -> bool:
@@ -99,6 +105,25 @@ def trains(run: Run) -> bool:
     return any(_TRAINS.search(text.rpartition("/")[2]) for text in texts[:3]) or any(
         _RESUMES.match(text) for text in texts[1:]
     )
+
+
+def _is_sure(run: Run) -> bool:
+    """A launcher of many processes, an application that runs for long, or an option to go on from a checkpoint."""
+    if is_beside(run):
+        return False
+    texts = [word.text for word in run.launch.words]
+    return (
+        any(wrapper.name in _LAUNCHERS for wrapper in run.launch.wrappers)
+        or bool(_APPLICATIONS.fullmatch(texts[0].rpartition("/")[2]))
+        or any(_RESUMES.match(text) or _CHECKPOINTS.search(text) for text in texts[1:])
+    )
+
+
+def _keeps_state(container: Container) -> bool:
+    """It has a place for checkpoints, or more processors than a small job needs."""
+    names = [*container.environment, *(mount.text("name") + mount.text("mountPath") for mount in container.mounts)]
+    cpus = [container.value.text("resources", kind, "cpu") for kind in ("requests", "limits")]
+    return any(map(_CHECKPOINTS.search, names)) or any(cpu.isdigit() and int(cpu) >= _MANY_CPUS for cpu in cpus)
 
 
 def main_run(container: Container) -> Run | None:

@@ -9,7 +9,7 @@ import msgspec
 from lastgood.audit.kubernetes.commands import Container, Run
 from lastgood.audit.kubernetes.manifest import Manifest
 from lastgood.audit.kubernetes.pods import PodGroup
-from lastgood.audit.kubernetes.purpose import is_beside
+from lastgood.audit.kubernetes.purpose import is_beside, main_run
 from lastgood.audit.kubernetes.templates import UNKNOWN
 from lastgood.audit.kubernetes.values import Value
 from lastgood.audit.source import Span
@@ -116,10 +116,18 @@ def is_left_alone(place: Place) -> bool:
 
 
 def carries_away(container: Container) -> bool:
-    """True if its script copies files to somewhere else."""
-    if container.shell is None:
+    """True if its script copies files to somewhere else while the program runs; what comes behind it only copies when
+    it has ended well."""
+    run = main_run(container)
+    if container.shell is None or run is None or run.command is None:
         return False
-    return any(command.name in _MOVERS for command in container.shell.script.commands)
+    end = run.command.end
+    for command in container.shell.script.commands:
+        around = command.around
+        is_afterwards = command.begin >= end and not (around.is_background or around.loops or around.within == "trap")
+        if command.name in _MOVERS and not is_afterwards:
+            return True
+    return False
 
 
 def _options(container: Container) -> Iterator[Place]:

@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 
 from lastgood.audit.kubernetes.manifest import Manifest
-from lastgood.audit.kubernetes.pods import SPARE_EVICTIONS, JobPart, PodGroup
+from lastgood.audit.kubernetes.pods import FEW_RETRIES, SPARE_EVICTIONS, JobPart, PodGroup, retry_delays_s
 from lastgood.audit.kubernetes.purpose import is_long
 from lastgood.audit.rule import Context, Hit, Rule, Severity
 from lastgood.audit.source import Span
+from lastgood.core.units import duration
 
 
 def check(manifest: Manifest, context: Context) -> Iterator[Hit]:
@@ -26,9 +27,13 @@ def check(manifest: Manifest, context: Context) -> Iterator[Hit]:
         yield Hit(
             span=_place(manifest, group, job),
             message=f"{what}: a drain or preemption uses up {'the one retry' if limit == 1 else f'one of the {limit} retries'} like a crash of the program, and "
-            "running out of memory is tried again as often",
+            "running out of memory is tried again as often" + _soon(limit),
             remedy=f"`restartPolicy: Never` with {SPARE_EVICTIONS}",
         )
+
+
+def _soon(limit: int) -> str:
+    return f" (all within {duration(retry_delays_s(limit))}, if they fail at once)" if limit <= FEW_RETRIES else ""
 
 
 def _place(manifest: Manifest, group: PodGroup, job: JobPart) -> Span:

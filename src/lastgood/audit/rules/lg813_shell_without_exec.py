@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from lastgood.audit.kubernetes.commands import SHELLS
 from lastgood.audit.kubernetes.manifest import Manifest
 from lastgood.audit.kubernetes.process import ending_of
 from lastgood.audit.kubernetes.purpose import is_long
@@ -20,6 +21,9 @@ def check(manifest: Manifest, context: Context) -> Iterator[Hit]:
                 or ending.is_replaced
                 or group.spec.is_true("shareProcessNamespace")
             ):
+                continue
+            if ending.run.launch.program in SHELLS:
+                # Whether that script passes a signal on is not known; exec alone would not.
                 continue
             shell = ending.shell.shell
             which = "bash before 5.1 keeps" if shell == "bash" else f"{shell} (dash, for example) may keep"

@@ -3,14 +3,10 @@
 from collections.abc import Iterator
 
 from lastgood.audit.kubernetes.manifest import Manifest
-from lastgood.audit.kubernetes.pods import SPARE_EVICTIONS
+from lastgood.audit.kubernetes.pods import FEW_RETRIES, retry_delays_s
 from lastgood.audit.kubernetes.purpose import is_long
 from lastgood.audit.rule import Context, Hit, Rule, Severity
 from lastgood.core.units import duration
-
-_FIRST_DELAY_S = 10
-_LONGEST_DELAY_S = 360
-_FEW = 4
 
 
 def check(manifest: Manifest, context: Context) -> Iterator[Hit]:
@@ -18,14 +14,16 @@ def check(manifest: Manifest, context: Context) -> Iterator[Hit]:
         return
     for job in manifest.jobs:
         place, limit = job.spec.get("backoffLimit"), job.backoff_limit
-        if place is None or job.spec.has("backoffLimitPerIndex") or limit is None or not 0 < limit <= _FEW:
+        # Where evictions count as well, LG803 says both.
+        if job.counts_evictions and manifest.is_complete:
             continue
-        waits = [min(_FIRST_DELAY_S * 2**i, _LONGEST_DELAY_S) for i in range(limit)]
+        if place is None or job.spec.has("backoffLimitPerIndex") or limit is None or not 0 < limit <= FEW_RETRIES:
+            continue
         yield Hit(
             span=place.with_key,
-            message=f"{'one retry follows' if limit == 1 else f'{limit} retries follow'} within about {duration(sum(waits))} (a back-off of 10 s, doubled each time): a storage, "
+            message=f"{'one retry follows' if limit == 1 else f'{limit} retries follow'} within about {duration(retry_delays_s(limit))} (a back-off of 10 s, doubled each time): a storage, "
             "registry or network outage that lasts longer uses up all, and the job fails for good",
-            remedy=f"`backoffLimit: 20` (about 100 min) with {SPARE_EVICTIONS}",
+            remedy="`backoffLimit: 20` (about 95 min)",
         )
 
 
