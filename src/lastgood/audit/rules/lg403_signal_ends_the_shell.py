@@ -63,7 +63,8 @@ wait "$child"
 wait "$child"
 """,
     safe_to_ignore="A file that the script sources sets the trap.",
-    source="sbatch(1), --signal; seen: bash 5.2 ends 2 ms after USR1 (exit code 138), Slurm 22.05 shows FAILED 0:10",
+    source="sbatch(1), --signal; seen with Slurm 22.05 and bash 5.2: bash ended 2 ms after USR1, the task of its srun "
+    "heard nothing and was ended, the job was FAILED 0:10 and not requeued",
     reads=BatchScript,
     check=check,
 )

@@ -69,8 +69,9 @@ wait "$child"
 wait "$child"
 """,
     safe_to_ignore="The program ends by itself between the signal and the time limit.",
-    source="bash(1), SIGNALS; seen with bash 5.2: the trap ran when the child had ended; TERM before that ended the shell "
-    "without it",
+    source="bash(1), SIGNALS; seen with Slurm 22.05 and bash 5.2: after USR1 nothing happened until the time limit, "
+    "whose TERM ended the shell without the trap; with a trap for TERM as well both ran when the program had "
+    "ended",
     reads=BatchScript,
     check=check,
 )

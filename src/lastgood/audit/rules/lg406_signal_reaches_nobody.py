@@ -69,8 +69,8 @@ python train.py --resume
 srun --kill-on-bad-exit=1 python train.py --resume
 """,
     safe_to_ignore="The program starts steps by itself, and these handle the signal.",
-    source="sbatch(1), --signal; seen with Slurm 22.05: `--signal=TERM@40` and a program without srun, which got nothing and "
-    "ran into its limit",
+    source="sbatch(1), --signal; seen with Slurm 22.05: a program without srun got nothing from a signal for steps and "
+    "ran into its limit, one behind srun saved",
     reads=BatchScript,
     check=check,
 )

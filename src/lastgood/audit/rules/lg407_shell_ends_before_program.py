@@ -78,9 +78,9 @@ gmx mdrun -deffnm md -cpi md.cpt -append
 exec gmx mdrun -deffnm md -cpi md.cpt -append
 """,
     safe_to_ignore="What the program did since its last regular checkpoint does not matter.",
-    source="seen with Slurm 22.05 (proctrack/pgid): `gmx` in a script without a trap wrote no checkpoint at scancel (4 of 4), "
-    "with a trap it did (4 of 4); a plain `srun` at the time limit: tasks killed before they had handled TERM, with `exec "
-    "srun` they were left to finish. Other process trackers may differ",
+    source="seen with Slurm 22.05 (proctrack/pgid), at the time limit and at scancel: a program in the foreground of a "
+    "shell without a trap, with srun or without, was killed before it had saved; with `exec`, or with `trap : "
+    "TERM`, it saved. Other process trackers may differ",
     reads=BatchScript,
     check=check,
 )

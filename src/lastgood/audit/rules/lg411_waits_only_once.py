@@ -80,10 +80,10 @@ def _is_single(script: BatchScript, wait: Command) -> bool:
 RULE = Rule(
     code="LG411",
     name="waits-only-once",
-    severity=Severity.MAY_BE_LOST,
+    severity=Severity.LOST,
     what="A single `wait` behind a program in the background, and a trap that tells the program to save but does not wait.",
     why="A signal with a trap ends `wait` at once, with a code above 128. The script then runs to its end within milliseconds, "
-    "and when the batch script ends Slurm ends the job: what the program was saving is cut off.",
+    "and when the batch script ends Slurm ends the job: what the program was saving is cut off, and the job counts as completed.",
     bad="""\
 #!/bin/bash
 #SBATCH --time=12:00:00
@@ -108,8 +108,9 @@ wait "$child"
 wait "$child"
 """,
     safe_to_ignore="The program saves within milliseconds.",
-    source="bash(1), SIGNALS; seen with bash 5.2: `wait` returns 138 after USR1, the next line runs while the child still writes; "
-    "a second `wait` gives the child's own code",
+    source="bash(1), SIGNALS; seen with Slurm 22.05 and bash 5.2: `wait` returned 138 after USR1, the script ended, the "
+    "job was COMPLETED 0:0 and the program had saved nothing, with srun and without; with a second `wait` it "
+    "saved",
     reads=BatchScript,
     check=check,
 )

@@ -87,8 +87,8 @@ trap 'kill -USR1 "$child"; wait "$child"' USR1
 wait "$child"
 """,
     safe_to_ignore="The tasks have saved by another way before, and are only to end.",
-    source="srun(1), SIGNALS AND ESCAPE SEQUENCES; seen with Slurm 22.05: `kill -TERM` on an srun ended its tasks at once, `kill "
-    "-USR1` reached them",
+    source="srun(1), SIGNALS AND ESCAPE SEQUENCES; seen with Slurm 22.05: at TERM, from `kill` and from `timeout`, srun "
+    "said `forcing job termination` and its task was killed before it had saved; USR1 reached it",
     reads=BatchScript,
     check=check,
 )
