@@ -122,7 +122,7 @@ srun --kill-on-bad-exit=1 python train.py --resume
 """,
     safe_to_ignore="cgroup.conf has SignalChildrenProcesses=yes, and the wrapper outlives the signal.",
     source="cgroup.conf(5), SignalChildrenProcesses; conda#10351; pytorch#154849. Seen with Slurm 22.05: behind `srun "
-    "bash -c "program; true"`, `srun sh -c`, `srun bash file` and `srun timeout` a step ended with 138 at USR1 "
+    "bash -c 'program; true'`, `srun sh -c`, `srun bash file` and `srun timeout` a step ended with 138 at USR1 "
     "and its program had not saved; bash 5.2 is replaced by the last command of `-c`, dash is not. Seen: torchrun "
     "of torch 2.13 ends at USR1 with 138, and its worker hears nothing. singularity (since 3.3) and apptainer "
     "pass signals on",
