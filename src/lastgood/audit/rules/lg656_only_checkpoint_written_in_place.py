@@ -23,7 +23,7 @@ def check(program: Program, context: Context) -> Iterator[Hit]:
             for load in program.loads
         )
         is_resumed = save.is_for_resuming and any(load.is_file for load in program.loads)
-        is_of_a_job = program.is_job and program.flow.is_in_training(save.call)
+        is_of_a_job = program.is_job and save in checkpoints.in_training
         if not ((is_of_a_job and is_resumed) or (is_read_again and (is_of_a_job or not program.flow.has_training))):
             continue
         others = checkpoints.is_copied(save) or any(other is not save and other.is_for_resuming for other in regular)

@@ -1,5 +1,7 @@
 """LG658: a resumed run draws the random numbers of its beginning again."""
 
+import ast
+import re
 from collections.abc import Iterator
 
 from lastgood.audit.python.checkpoints import WHOLE
@@ -7,6 +9,10 @@ from lastgood.audit.python.program import Program
 from lastgood.audit.python.tree import last
 from lastgood.audit.rule import Context, Hit, Rule, Severity
 
+_DRAWS = re.compile(
+    rb"shuffle|dropout|RandomSampler|rand(?:perm|int|n|om_)|random\.(?:choice|sample|random|uniform)|augment",
+    re.IGNORECASE,
+)
 _WORDS = (
     b"rng_state",
     b"getstate",
@@ -21,16 +27,16 @@ _WORDS = (
 def check(program: Program, context: Context) -> Iterator[Hit]:
     if not program.is_job or program.is_owned or program.uses("accelerate"):
         return
-    seeds = [
-        call
-        for call in program.syntax.calls
-        if _is_seed(program.syntax.name_of(call.func))
-        and not program.flow.loops_around(call)
-        and not program.flow.tests_around(call)
-    ]
+    seeds = [call for call in program.syntax.calls if _is_fixed_seed(program, call)]
     saves = [save for save in program.checkpoints.in_training if save.is_for_resuming and WHOLE not in save.holds]
     resumes = any("optim" in load.how for load in program.loads)
-    if not seeds or not saves or not resumes or _minds_the_random_state(program):
+    if (
+        not seeds
+        or not saves
+        or not resumes
+        or _minds_the_random_state(program)
+        or not _DRAWS.search(program.source.data)
+    ):
         return
     yield Hit(
         span=program.span(saves[0].call),
@@ -41,8 +47,13 @@ def check(program: Program, context: Context) -> Iterator[Hit]:
     )
 
 
-def _is_seed(name: str) -> bool:
-    return last(name) in (
+def _is_fixed_seed(program: Program, call: ast.Call) -> bool:
+    """It is set once, in each start, and to the same number."""
+    if program.flow.loops_around(call) or program.flow.tests_around(call):
+        return False
+    if any(program.path_parts(value).times for value in call.args):
+        return False
+    return last(program.syntax.name_of(call.func)) in (
         "manual_seed",
         "seed_everything",
         "set_seed",
@@ -75,7 +86,7 @@ from project import Net, batches
 
 def main():
     torch.manual_seed(1)
-    model = Net()
+    model = Net(dropout=0.1)
     optimizer = torch.optim.Adam(model.parameters())
     start = 0
     if os.path.exists("last.pt"):
@@ -106,7 +117,7 @@ from project import Net, batches
 
 def main():
     torch.manual_seed(1)
-    model = Net()
+    model = Net(dropout=0.1)
     optimizer = torch.optim.Adam(model.parameters())
     start = 0
     if os.path.exists("last.pt"):

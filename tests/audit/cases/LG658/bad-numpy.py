@@ -5,7 +5,7 @@ import torch
 from project import Net, batches
 
 np.random.seed(3)
-model = Net()
+model = Net(dropout=0.1)
 optimizer = torch.optim.AdamW(model.parameters())
 
 start = 0
