@@ -1,5 +1,6 @@
 """LG813: the program is the last command of a shell, but not with exec."""
 
+import re
 from collections.abc import Iterator
 
 from lastgood.audit.kubernetes.commands import SHELLS
@@ -7,6 +8,11 @@ from lastgood.audit.kubernetes.manifest import Manifest
 from lastgood.audit.kubernetes.process import ending_of
 from lastgood.audit.kubernetes.purpose import is_long
 from lastgood.audit.rule import Context, Hit, Rule, Severity
+
+_NEW_BASH = re.compile(
+    r"ubuntu-?:?2[2-9]\.?04|jammy|noble|bookworm|trixie|nvcr\.io/nvidia/(pytorch|tensorflow|jax|nemo):2[3-9]"
+)
+"""Images whose bash is 5.1 or newer."""
 
 
 def check(manifest: Manifest, context: Context) -> Iterator[Hit]:
@@ -26,6 +32,8 @@ def check(manifest: Manifest, context: Context) -> Iterator[Hit]:
                 # Whether that script passes a signal on is not known; exec alone would not.
                 continue
             shell = ending.shell.shell
+            if shell == "bash" and _NEW_BASH.search(container.value.text("image")):
+                continue
             which = "bash before 5.1 keeps" if shell == "bash" else f"{shell} (dash, for example) may keep"
             yield Hit(
                 span=ending.run.span,

@@ -19,9 +19,11 @@ def check(manifest: Manifest, context: Context) -> Iterator[Hit]:
     for group in manifest.groups:
         job, spot = group.job, group.spot
         if job is not None and spot is not None and job.counts_evictions:
+            # A toleration lets it run there; a selector makes it.
+            runs = "may run" if spot.has("key") and not spot.has("values") else "runs"
             yield Hit(
                 span=spot.with_key,
-                message=f"it runs on spot machines, and each one that is taken away counts as a failure: after {job.backoff_limit} of "
+                message=f"it {runs} on spot machines, and each one that is taken away counts as a failure: after {job.backoff_limit} of "
                 "them the Job fails for good, though the program made no mistake",
                 remedy=f"`restartPolicy: Never` with {SPARE_EVICTIONS}",
             )
