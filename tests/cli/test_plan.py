@@ -156,7 +156,7 @@ def test_the_policy_decides_the_mechanisms(lastgood, tmp_path):
     by_name = {one.name: one for one in planned(lastgood, *words).mechanisms}
     assert "lists 75" in by_name["RequeueExit"].reason
     assert by_name["GraceTime"].verdict == "use"
-    assert "2 h 0 min are safe" in by_name["exempt window"].reason
+    assert "2 h are safe" in by_name["exempt window"].reason
     scavenge = planned(lastgood, *words, "--partition", "scavenge")
     assert {one.name: one.verdict for one in scavenge.mechanisms}["requeue"] == "do not"
     assert scavenge.submit.segments > 20

@@ -80,7 +80,6 @@ def test_a_counted_rate_with_its_interval_and_the_wait() -> None:
     found = counted_failures(history(), "h.json")
     assert found.failures.per_1000_node_days == pytest.approx(6.5)
     assert found.wait_s == 900
-    assert found.failures.node_share(100) == pytest.approx(5 / 13)
     assert "13 failures in 2,000 node-days, 95 %: 3.46 to 11.1" in found.failures.source
 
 

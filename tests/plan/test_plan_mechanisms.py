@@ -1,5 +1,6 @@
 """What to use and what not, by what is known of the cluster; the warning window; how many runs the work takes."""
 
+import msgspec
 import pytest
 
 from lastgood.core.errors import UsageError
@@ -156,6 +157,8 @@ def test_staging_says_why_not() -> None:
         save=SaveCost(2.0, 900.0),
         failures=Failures(per_1000_node_days=1, others_per_day=10),
     )
+    assert "(--same-nodes)" in chosen(local, Cluster())["staging"].reason, "a requeue may go anywhere"
+    local = msgspec.structs.replace(local, same_nodes=0.9)
     assert chosen(local, Cluster())["staging"].verdict is Verdict.USE
 
 

@@ -7,7 +7,11 @@ import statistics
 import pytest
 
 from lastgood.core.interval import efficiency, ettr, exact_interval_s
+from lastgood.core.interval_choice import SaveCost
 from lastgood.plan.simulate import Far, Walk, best_interval_s, simulate
+from lastgood.plan.situation import Failures, Situation
+from lastgood.plan.walking import walk_of
+from lastgood.plan.ways import Promotion, Way, way_efficiency
 
 GRID = [
     Walk(interval_s=exact_interval_s(c * m, m), stall_s=c * m, lag_s=lag, mtti_s=m, down_s=down, restart_s=restart)
@@ -153,24 +157,24 @@ def test_storage_takes_one_write_at_a_time() -> None:
     assert found.efficiency == pytest.approx(as_if, abs=0.01)
 
 
-def two_level_formula(walk: Walk, share: float) -> float:
-    assert walk.far is not None
-    period = walk.interval_s + walk.stall_s
-    near = period / 2 + walk.lag_s
-    far = max(walk.far.interval_s, period) / 2 + walk.far.write_s
-    loss = (1 - share) * near + share * far + walk.restart_s
-    return walk.interval_s / period * math.exp(-loss / walk.mtti_s) / (1 + walk.down_s / walk.mtti_s)
+def two_levels(q: float, mtti_s: float) -> tuple[Way, Situation]:
+    way = Way("test", 5.0, 20.0, True, "", Promotion(write_s=120, interval_s=1230, share=q))
+    s = Situation(
+        save=SaveCost(5.0, 120.0), save_source="", failures=Failures(mtti_s=mtti_s), detection_s=60.0, restart_s=120.0
+    )
+    return way, s
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("share", [0.1, 0.5])
-def test_two_levels(share: float) -> None:
-    far = Far(write_s=120, interval_s=1200, share=share)
-    walk = Walk(interval_s=200, stall_s=5, mtti_s=14_400, down_s=60, restart_s=120, far=far)
-    found = simulate(walk, failures=20_000, seed=5)
-    assert found.efficiency == pytest.approx(two_level_formula(walk, share), abs=0.004)
-    assert abs(found.efficiency - two_level_formula(walk, 1 - share)) > 0.01 or share == 0.5
-    assert abs(found.efficiency - two_level_formula(walk, 0.0)) > 0.004
+@pytest.mark.parametrize("mtti_s", [7200.0, 28_800.0])
+@pytest.mark.parametrize("q", [0.1, 0.5, 1.0])
+def test_two_levels(q: float, mtti_s: float) -> None:
+    """A promoted checkpoint every six periods of 205 s; a share q of the failures needs one."""
+    way, s = two_levels(q, mtti_s)
+    found = simulate(walk_of(way, 200.0, s), failures=20_000, seed=5)
+    assert found.efficiency == pytest.approx(way_efficiency(way, 200.0, s), abs=0.005)
+    if q != 0.5:
+        assert abs(found.efficiency - way_efficiency(two_levels(1 - q, mtti_s)[0], 200.0, s)) > 0.01
 
 
 @pytest.mark.slow

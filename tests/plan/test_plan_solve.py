@@ -135,6 +135,7 @@ def test_near_the_mtti_the_simulation_is_used_and_says_why() -> None:
     assert solved.ettr < 0.1 < solved.efficiency + 0.1, "Kokolis' first order has reached its end here"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("write", [5.0, 120.0, 600.0])
 @pytest.mark.parametrize("after", [(0.0, 0.0, 0.0), (60.0, 300.0, 0.0), (600.0, 60.0, 1800.0)])
 @pytest.mark.parametrize("mtti", [2 * HOUR, 12 * HOUR])
@@ -194,13 +195,13 @@ def test_asynchronous_saves_win_unless_they_gain_nothing() -> None:
 
 def test_a_local_disk_is_taken_where_it_gains_and_lastgood_can() -> None:
     failures = Failures(per_1000_node_days=1.0, others_per_day=10.0)
-    slow = {"failures": failures, "local_write_s": 10.0, "max_write_share": 0.1}
+    slow = {"failures": failures, "local_write_s": 10.0, "max_write_share": 0.1, "same_nodes": 0.9}
     assert solve(situation(2, 900, **slow)).way.name == "asynchronous local"
     assert solve(situation(2, 900, nodes=2, **slow)).way.name == "asynchronous shared", "staging is for one node"
     assert solve(situation(2, 20, **slow)).way.name == "asynchronous shared", "a gain below half a percent is none"
 
 
-def test_where_every_failure_takes_the_node_its_disk_gains_nothing() -> None:
+def test_where_the_job_goes_to_other_nodes_its_disk_gains_nothing() -> None:
     s = situation(2, 900, local_write_s=10.0)
     local = next(way for way in ways_of(s) if way.name == "asynchronous local")
     shared = ways_of(s)[0]
@@ -208,7 +209,7 @@ def test_where_every_failure_takes_the_node_its_disk_gains_nothing() -> None:
 
 
 def test_replication_is_compared_and_never_chosen() -> None:
-    s = situation(2, 900, replica_write_s=5.0)
+    s = situation(2, 900, replica_write_s=5.0, same_nodes=0.9)
     ways = {way.name: way for way in ways_of(s)}
     assert not ways["replicated in memory"].is_offered
     assert solve(s, way=ways["replicated in memory"]).efficiency > solve(s).efficiency

@@ -32,6 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--shape", metavar="K", help="Weibull shape of the time between failures (default: 1, no memory)")
     add("--nodes", type=arguments.at_least(1), metavar="N", help="nodes of the job (default: 1)")
     add("--gpus", type=arguments.at_least(1), metavar="N", help="GPUs of the job in all, for GPU-hours")
+    add("--same-nodes", metavar="N%", help="of all interruptions, those after which it starts on the nodes that it had")
     add("--detection", metavar="DURATION", help="from a failure until somebody acts (default: 1min)")
     add("--restart", metavar="DURATION", help="from a start to its first new step (default: the journal's, or 5min)")
     add("--queue", metavar="DURATION", help="wait for nodes after an interruption (default: 0s)")

@@ -60,11 +60,12 @@ def inputs_of(parsed: argparse.Namespace) -> Inputs:
         gpus=gpus,
         local_write_s=local_write_of(parsed, told, wanted),
         replica_write_s=optional_duration("--replica-write", parsed.replica_write),
+        same_nodes=_share("--same-nodes", parsed.same_nodes) or 0.0,
         detection_s=_assumed("--detection", parsed.detection, DETECTION_S, "detection", assumed),
         restart_s=_restart(parsed, told, assumed),
         queue_s=_queue(parsed, counted, assumed),
         most_lost_s=positive_duration("--most-lost", parsed.most_lost),
-        max_write_share=_share(parsed.max_write_share),
+        max_write_share=_share("--max-write-share", parsed.max_write_share),
         max_bytes_per_s=None if parsed.max_bandwidth is None else quantities.parse_speed(parsed.max_bandwidth),
         limit_s=positive_duration("--time", parsed.time),
         step_s=positive_duration("--step", parsed.step),
@@ -232,7 +233,7 @@ def _assumed(option: str, text: str | None, otherwise_s: float, name: str, assum
     return otherwise_s
 
 
-def _share(text: str | None) -> float | None:
+def _share(option: str, text: str | None) -> float | None:
     if text is None:
         return None
     number, is_percent = text.strip().removesuffix("%").strip(), text.strip().endswith("%")
@@ -242,7 +243,7 @@ def _share(text: str | None) -> float | None:
         share = math.nan
     if not 0 < share <= 1:
         raise UsageError(
-            f"--max-write-share {text}: not a share",
+            f"{option} {text}: not a share",
             remedy='write a percentage up to 100, such as "10%"',
         )
     return share

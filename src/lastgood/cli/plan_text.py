@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lastgood.cli import output
 from lastgood.core.units import byte_size, duration
+from lastgood.plan.quantities import rounded
 
 if TYPE_CHECKING:
     from lastgood.plan.document import PlanAnswer, PlannedCandidate, PlannedMechanism
@@ -27,13 +28,6 @@ def text_of(plan: "PlanAnswer", s: "Situation", assumed: Sequence[str]) -> str:
         said = one.verdict
     lines += ["", *_sensitivity(plan)]
     return "\n".join(line.rstrip() for line in lines)
-
-
-def rounded(seconds: float) -> str:
-    """A duration for reading, from ten minutes on in whole minutes."""
-    if 600 <= seconds < 2 * 86400:
-        seconds = round(seconds / 60) * 60
-    return duration(seconds).removesuffix(" 0 min").removesuffix(" 0 s").removesuffix(" 0 h")
 
 
 def _headline(plan: "PlanAnswer") -> list[str]:
@@ -84,6 +78,8 @@ def _list(candidates: "Sequence[PlannedCandidate]") -> str:
 def _inputs(plan: "PlanAnswer", s: "Situation", assumed: Sequence[str]) -> list[str]:
     size = f"{byte_size(plan.save.bytes)}, " if plan.save.bytes else ""
     save = f"{size}stops the loop for {rounded(plan.save.stall_s)}, counts after {rounded(plan.save.write_s)}"
+    if s.local_write_s is not None:
+        save += f", on the node's own disk after {rounded(s.local_write_s)}"
     lines = _row("save", f"{save} ({plan.save.source})")
     lines += _row("failures", f"once in {rounded(plan.failures.mtti_s)}: {_rate(plan)}")
     parts = [

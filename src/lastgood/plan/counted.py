@@ -22,7 +22,6 @@ class _History(msgspec.Struct, frozen=True):
     """The members that a plan needs."""
 
     rate: FailureRate | None
-    machine_rate: FailureRate | None = None
     partitions: list[_Group] = []
     attempts: _Attempts = _Attempts()
 
@@ -41,9 +40,7 @@ def counted_failures(data: bytes, name: str, partition: str | None = None) -> Co
         raise UsageError(f"{name}: no history of an accounting: {error}", remedy=_REMEDY) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise UsageError(f"{name}: not JSON: {error}", remedy=_REMEDY) from None
-    rate, machines = found.rate, found.machine_rate
-    if partition is not None:
-        rate, machines = _of_partition(found, partition, name), None
+    rate = found.rate if partition is None else _of_partition(found, partition, name)
     if rate is None:
         raise UsageError(f"{name}: nothing ran in the time that it tells of", remedy=_REMEDY)
     if rate.per_1000_node_days <= 0:
@@ -55,7 +52,6 @@ def counted_failures(data: bytes, name: str, partition: str | None = None) -> Co
     where = f"partition {partition}, " if partition is not None else ""
     failures = Failures(
         per_1000_node_days=rate.per_1000_node_days,
-        machine_per_1000_node_days=None if machines is None else machines.per_1000_node_days,
         low_per_1000_node_days=rate.low,
         high_per_1000_node_days=rate.high,
         source=f"{name}: {where}{counted}, 95 %: {rate.low:.3g} to {rate.high:.3g}",

@@ -5,7 +5,7 @@ from enum import StrEnum
 import msgspec
 
 from lastgood.core.errors import EXIT_SAVED_RUN_AGAIN
-from lastgood.core.units import duration
+from lastgood.plan.quantities import rounded
 from lastgood.plan.situation import Situation
 from lastgood.plan.solve import Solved
 from lastgood.plan.ways import ASYNCHRONOUS_LOCAL, REPLICATED, SYNCHRONOUS_SHARED, Way, way_efficiency, ways_of
@@ -121,20 +121,20 @@ def _chain(s: Situation, segments: Segments | None, cluster: Cluster) -> Mechani
 
 def _grace_time(s: Situation, window: Window, cluster: Cluster) -> Mechanism:
     left_s = cluster.window_s
-    need = duration(window.grace_s)
+    need = rounded(window.grace_s)
     ask = f"={window.grace_s:.0f}, partition"
     name = "GraceTime" if cluster.grace_s else "KillWait"
     if left_s is None:
         return Mechanism("GraceTime", Verdict.ASK, ask, f"a preemption must leave {need}")
     if left_s >= window.grace_s:
-        return Mechanism("GraceTime", Verdict.USE, "", f"{name} leaves {duration(left_s)}, and a stop needs {need}")
-    reason = f"{name} leaves {duration(left_s)}, a stop needs {need}: the last periodic save is what stays"
+        return Mechanism("GraceTime", Verdict.USE, "", f"{name} leaves {rounded(left_s)}, and a stop needs {need}")
+    reason = f"{name} leaves {rounded(left_s)}, a stop needs {need}: the last periodic save is what stays"
     return Mechanism("GraceTime", Verdict.ASK, ask, reason)
 
 
 def _exempt(s: Situation, solved: Solved, cluster: Cluster) -> Mechanism:
     least_s = s.restart_s + solved.interval_s + solved.way.write_s
-    need = duration(least_s)
+    need = rounded(least_s)
     if cluster.preempts_by in ("OFF", ""):
         return Mechanism("exempt window", Verdict.LEAVE, "", "nobody is preempted here (PreemptMode=OFF)")
     if cluster.preempts_by is None and cluster.exempt_s is None and not s.failures.others_per_day:
@@ -145,9 +145,9 @@ def _exempt(s: Situation, solved: Solved, cluster: Cluster) -> Mechanism:
         reason = f"preempted in its first {need}, an attempt keeps nothing (restart + interval + write)"
         return Mechanism("exempt window", Verdict.ASK, f"PreemptExemptTime={_clock(least_s)}", reason)
     if cluster.exempt_s < least_s:
-        reason = f"{duration(cluster.exempt_s)} ends before the first save is done, after {need}"
+        reason = f"{rounded(cluster.exempt_s)} ends before the first save is done, after {need}"
         return Mechanism("exempt window", Verdict.ASK, f"PreemptExemptTime={_clock(least_s)}", reason)
-    reason = f"{duration(cluster.exempt_s)} are safe from preemption, the first save is done after {need}"
+    reason = f"{rounded(cluster.exempt_s)} are safe from preemption, the first save is done after {need}"
     return Mechanism("exempt window", Verdict.USE, "", reason)
 
 
@@ -175,7 +175,10 @@ def _staging(s: Situation, solved: Solved) -> Mechanism:
         return Mechanism(
             "staging", Verdict.USE, 'Run(stage="DIR")', "a save counts sooner, and shared storage gets less"
         )
-    return Mechanism("staging", Verdict.LEAVE, "", "it would gain less than half a percent of the time")
+    reason = "it would gain less than half a percent of the time"
+    if not s.same_nodes:
+        reason = "nothing says that the job starts again on the same node (--same-nodes)"
+    return Mechanism("staging", Verdict.LEAVE, "", reason)
 
 
 def _replication(s: Situation) -> Mechanism | None:

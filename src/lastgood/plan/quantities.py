@@ -5,6 +5,7 @@ import re
 import msgspec
 
 from lastgood.core.errors import UsageError
+from lastgood.core.units import duration
 
 _BYTES = {"": 1, "B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "PB": 10**15}
 _BINARY = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
@@ -36,6 +37,17 @@ RECIPES: dict[str, Recipe] = {
 }
 """By name. The counts of mixed precision are those of S. Rajbhandari et al., "ZeRO", SC 2020, section 3.1, without the
 2 bytes of the gradient, which no checkpoint holds."""
+
+
+def rounded(seconds: float) -> str:
+    """A duration for reading, from ten minutes on in whole minutes, and without a second part that is nothing.
+
+    >>> rounded(120), rounded(1197), rounded(3600), rounded(90000)
+    ('2 min', '20 min', '1 h', '25 h')
+    """
+    if 600 <= seconds < 2 * 86400:
+        seconds = round(seconds / 60) * 60
+    return duration(seconds).removesuffix(" 0 min").removesuffix(" 0 s").removesuffix(" 0 h")
 
 
 def parse_bytes(text: str) -> float:

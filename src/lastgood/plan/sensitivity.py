@@ -3,7 +3,7 @@
 import msgspec
 
 from lastgood.core.interval_choice import SaveCost
-from lastgood.core.units import duration
+from lastgood.plan.quantities import rounded
 from lastgood.plan.situation import Situation
 from lastgood.plan.solve import Solved, solve
 from lastgood.plan.ways import Way, way_efficiency
@@ -46,7 +46,7 @@ def roughly_known(s: Situation, solved: Solved) -> str:
     ends = []
     for end in (max(low, rate / 100), high):
         best = solve(msgspec.structs.replace(s.with_rate(end / rate), most_lost_s=None), way=solved.way)
-        ends.append(f"every {duration(best.interval_s)} ({100 * (1 - best.formula_efficiency):.1f} % lost)")
+        ends.append(f"every {rounded(best.interval_s)} ({100 * (1 - best.formula_efficiency):.1f} % lost)")
     return f"the failure rate is roughly known: at its ends the best is {ends[0]} and {ends[1]}"
 
 

@@ -79,9 +79,10 @@ def simulate(walk: Walk, *, failures: int = 20_000, seed: int = 1, most_events: 
         raise ValueError(f"an interval of {walk.interval_s} s")
     events_each = 3 * walk.mtti_s / (walk.interval_s + walk.stall_s) + 4
     failures = max(min(failures, int(most_events / events_each)), 200)
-    jobs = max(min(failures // 8, 2000), 25) if walk.far is None else max(min(failures // 40, 500), 25)
     # Of two levels only the far failures begin everything anew.
-    cycles = math.ceil(failures * (1.0 if walk.far is None else walk.far.share) / jobs)
+    renewals = failures * (1.0 if walk.far is None else walk.far.share)
+    jobs = max(min(int(renewals / 8), 2000), 25)
+    cycles = math.ceil(renewals / jobs)
     state = _Jobs(walk, jobs, cycles, np.random.default_rng(seed))
     while state.advance():
         pass
@@ -122,7 +123,6 @@ class _Jobs:
         self._renewals = np.zeros(jobs, dtype=np.int64)
         self._kept_saves_far = np.zeros(jobs)
         # Of the present life. Times are since its begin.
-        self._now_s = np.zeros(jobs)
         self._life_s = self._drawn(jobs)
         self._done_s = np.zeros(jobs)
         self._saves = np.zeros(jobs)

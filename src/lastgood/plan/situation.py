@@ -35,8 +35,6 @@ class Failures(msgspec.Struct, frozen=True, kw_only=True):
     mtti_s: float | None = None
     """Stated for the whole job, in place of both."""
     source: str = ""
-    machine_per_1000_node_days: float | None = None
-    """Of `per_1000_node_days`, those in which a machine fails; None: all of them."""
     low_per_1000_node_days: float | None = None
     high_per_1000_node_days: float | None = None
     """Where the rate was counted, between these it lies in 95 of 100 cases."""
@@ -50,14 +48,6 @@ class Failures(msgspec.Struct, frozen=True, kw_only=True):
 
     def mtti_of_s(self, nodes: int) -> float:
         return DAY_S / self.per_day(nodes)
-
-    def node_share(self, nodes: int) -> float:
-        """Of all interruptions, those in which a node is lost with what was on it; 1 where nothing tells."""
-        if self.mtti_s is not None:
-            return 1.0
-        machines = self.machine_per_1000_node_days
-        lost = self.per_1000_node_days if machines is None else min(machines, self.per_1000_node_days)
-        return nodes * lost / 1000 / self.per_day(nodes)
 
 
 def assumed_failures() -> Failures:
@@ -81,6 +71,9 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     """A save to the node's own disk: until it is committed there."""
     replica_write_s: float | None = None
     """A copy of the snapshot to another node's memory: until it is there."""
+    same_nodes: float = 0.0
+    """Of all interruptions, the share after which the job starts again on the nodes that it had, with what is on them.
+    A requeue may go anywhere."""
     detection_s: float = 0.0
     """From a failure until somebody acts on it."""
     restart_s: float = 0.0
@@ -124,9 +117,6 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
         changed = msgspec.structs.replace(
             f,
             per_1000_node_days=f.per_1000_node_days * factor,
-            machine_per_1000_node_days=None
-            if f.machine_per_1000_node_days is None
-            else f.machine_per_1000_node_days * factor,
             others_per_day=f.others_per_day * factor,
             mtti_s=None if f.mtti_s is None else f.mtti_s / factor,
         )

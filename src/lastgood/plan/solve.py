@@ -11,7 +11,7 @@ from lastgood.core.errors import UsageError
 from lastgood.core.interval_choice import SOUND_FRACTION_OF_MTTI, Bound, Choice, Limits, SaveCost, choose_interval
 from lastgood.core.pace import LEAST_FRACTION_OF_MTTI, LEAST_S
 from lastgood.core.reliability import DAY_S
-from lastgood.core.units import duration
+from lastgood.plan.quantities import rounded
 from lastgood.plan.situation import Situation
 from lastgood.plan.ways import Way, loss_after_failure_s, way_efficiency, ways_of
 
@@ -109,8 +109,10 @@ def _solved(s: Situation, way: Way, simulator: Simulator | None, searcher: Searc
     limits = _limits(s, way)
     choice = choose_interval(SaveCost(way.stall_s, way.write_s, s.save.bytes), _near_mtti_s(s, way), limits)
     interval_s, decided, reason = choice.interval_s, _decided(choice.bound), choice.reason
+    if choice.bound is Bound.WRITE_SHARE:
+        reason = f"a write of {rounded(way.write_s)} may take {100 * limits.max_write_share:.3g} % of the time"
     if choice.bound is Bound.MOST:
-        reason = f"no more than {duration(s.most_lost_s or 0)} may be lost at once"
+        reason = f"no more than {rounded(s.most_lost_s or 0)} may be lost at once"
     why = _why_simulate(s, way, interval_s if s.every_s is None else s.every_s)
     if s.failures.shape != 1 and searcher is not None and s.every_s is None:
         searched_s = searcher(way, interval_s, s)
@@ -161,8 +163,8 @@ def _limits(s: Situation, way: Way) -> Limits:
         most_s = s.most_lost_s - way.write_s - s.detection_s
         if most_s <= 0:
             raise UsageError(
-                f"no interval loses less than {duration(s.most_lost_s)} at once: a write takes {duration(way.write_s)} until "
-                f"it counts, and a failure {duration(s.detection_s)} until it is seen",
+                f"no interval loses less than {rounded(s.most_lost_s)} at once: a write takes {rounded(way.write_s)} until "
+                f"it counts, and a failure {rounded(s.detection_s)} until it is seen",
                 remedy="tolerate more (--most-lost), or find a faster write or detection",
             )
     least_s = min(LEAST_S, LEAST_FRACTION_OF_MTTI * s.mtti_s, most_s)
@@ -213,11 +215,11 @@ def _why_simulate(s: Situation, way: Way, interval_s: float) -> str:
     exposed_s = interval_s + way.write_s
     if exposed_s > SOUND_FRACTION_OF_MTTI * s.mtti_s:
         return (
-            f"an interval and its write ({duration(exposed_s)}) are {100 * exposed_s / s.mtti_s:.0f} % of the mean time "
+            f"an interval and its write ({rounded(exposed_s)}) are {100 * exposed_s / s.mtti_s:.0f} % of the mean time "
             f"between interruptions: first-order formulas end at {100 * SOUND_FRACTION_OF_MTTI:.0f} %"
         )
     if s.restart_s > SOUND_FRACTION_OF_MTTI * s.mtti_s:
-        return f"a restart of {duration(s.restart_s)} is near the mean time between interruptions"
+        return f"a restart of {rounded(s.restart_s)} is near the mean time between interruptions"
     return ""
 
 
@@ -228,7 +230,7 @@ def _doubts(
     worst_s = interval_s + way.write_s + s.detection_s
     if s.most_lost_s is not None and worst_s > s.most_lost_s * (1 + 1e-9):
         doubts.append(
-            f"{duration(s.most_lost_s)} of tolerated loss is not kept: up to {duration(worst_s)} is lost at once, because "
+            f"{rounded(s.most_lost_s)} of tolerated loss is not kept: up to {rounded(worst_s)} is lost at once, because "
             f"{'that interval was stated' if s.every_s is not None else choice.reason}"
         )
     if s.every_s is None:
@@ -236,18 +238,18 @@ def _doubts(
         best = way_efficiency(way, best_s, s) if best_s and best_s + way.stall_s >= way.write_s else 0.0
         if best - formula > NOTABLE_GAIN and choice.bound is not Bound.OPTIMUM:
             doubts.append(
-                f"the bound costs {100 * (best - formula):.1f} % of the time: without it, every {duration(best_s)}"
+                f"the bound costs {100 * (best - formula):.1f} % of the time: without it, every {rounded(best_s)}"
             )
     else:
         best = way_efficiency(way, choice.interval_s, s)
         if best - formula > NOTABLE_GAIN:
             doubts.append(
-                f"every {duration(choice.interval_s)} ({choice.bound.value}) would lose {100 * (1 - best):.1f} %"
+                f"every {rounded(choice.interval_s)} ({choice.bound.value}) would lose {100 * (1 - best):.1f} %"
             )
     reached = formula if simulated is None else simulated.efficiency
     if way.write_s > s.mtti_s:
         doubts.append(
-            f"a write of {duration(way.write_s)} is longer than the job lives ({duration(s.mtti_s)}): hardly one is ever done"
+            f"a write of {rounded(way.write_s)} is longer than the job lives ({rounded(s.mtti_s)}): hardly one is ever done"
         )
     if reached < 0.5:
         doubts.append("more than half of the time is lost: faster saves and restarts help more than any interval")

@@ -17,7 +17,7 @@ def walk_of(way: Way, interval_s: float, s: Situation) -> "Walk":
     from lastgood.plan.simulate import Far, Walk
 
     far = None
-    if way.promotion is not None and way.promotion.share < 1:
+    if way.promotion is not None:
         far = Far(way.promotion.write_s, way.promotion.interval_s, way.promotion.share)
     return Walk(
         interval_s=interval_s,

@@ -4,9 +4,11 @@
 |---|---|---|---|
 | synchronous shared | the whole write | at once | nothing |
 | asynchronous shared | the copy in memory | after the write | the write under way |
-| synchronous local | the write to the node's disk | at once, while the node lives | all since the last promoted one |
-| asynchronous local | the copy in memory | after the local write | all since the last promoted one |
-| replicated in memory | the copy in memory | after the copy to another node | what both nodes held |
+| synchronous local | the write to the node's disk | at once, on this node | all since the last promoted one |
+| asynchronous local | the copy in memory | after the local write, on this node | all since the last promoted one |
+| replicated in memory | the copy in memory | after the copy, on these nodes | all since the last promoted one |
+
+What is on a node counts only where the job starts again on that node. A requeue may go anywhere, and empties memory.
 """
 
 import math
@@ -59,7 +61,7 @@ def ways_of(s: Situation) -> list[Way]:
     if stall_s < write_s:
         found.append(Way(ASYNCHRONOUS_SHARED, stall_s, write_s, True, "as lastgood saves by itself"))
     found.append(Way(SYNCHRONOUS_SHARED, write_s, write_s, True, "Run(background=False), or LASTGOOD_KEEPER=off"))
-    promotion = Promotion(write_s, write_s / s.usual_write_share, s.failures.node_share(s.nodes))
+    promotion = Promotion(write_s, write_s / s.usual_write_share, 1 - s.same_nodes)
     if s.local_write_s is not None:
         is_offered = s.nodes == 1
         how = 'Run(stage="DIR on the node\'s disk")' if is_offered else "lastgood stages jobs of one node only"
@@ -68,20 +70,19 @@ def ways_of(s: Situation) -> list[Way]:
             found.append(Way(ASYNCHRONOUS_LOCAL, near_stall_s, s.local_write_s, is_offered, how, promotion))
         found.append(Way(SYNCHRONOUS_LOCAL, s.local_write_s, s.local_write_s, False, how, promotion))
     if s.replica_write_s is not None:
-        # One lost node is survived; how often two are lost at once, nobody has said.
-        far = msgspec.structs.replace(promotion, share=0.0)
         near_stall_s = min(stall_s, s.replica_write_s)
         how = "lastgood keeps snapshots on the node that made them, and copies none to another"
-        found.append(Way(REPLICATED, near_stall_s, s.replica_write_s, False, how, far))
+        found.append(Way(REPLICATED, near_stall_s, s.replica_write_s, False, how, promotion))
     return found
 
 
 def way_efficiency(way: Way, interval_s: float, s: Situation) -> float:
     """Share of the time that is work which is never done again, at this interval, under failures without memory.
 
-    One level: `core.interval.efficiency`, exact. Two: (I/P) exp(-(loss + restart)/M) / (1 + down/M) with the loss
-    (1 - q)(P/2 + lag) + q (J/2 + promotion): first order in each level, q the share that needs promoted ones, J their
-    interval. A write that does not fit into the interval makes the next save wait: the loop stands still for it.
+    One level: `core.interval.efficiency`, exact. Two, with q the share that needs promoted ones, J their interval, W their
+    write: (I/P) f((1 - q)P/M) f(qJ/M) exp(-((1 - q)L + qW + R)/M) / (1 + D/M), f(x) = x/(e^x - 1). Exact for q = 0 and
+    q = 1, where it is one level; between them the levels are taken not to touch each other. A write that does not fit
+    into the interval makes the next save wait: the loop stands still for it.
     """
     mtti_s = s.mtti_s
     # Storage takes one write at a time: a save that is due before waits, and the loop with it.
@@ -90,8 +91,19 @@ def way_efficiency(way: Way, interval_s: float, s: Situation) -> float:
     if way.promotion is None:
         return efficiency(interval_s, stall_s, mtti_s, lag_s=way.lag_s, detection_s=s.down_s, restart_s=s.restart_s)
     period_s = interval_s + stall_s
-    loss_s = loss_after_failure_s(way, period_s)
-    return interval_s / period_s * math.exp(-(loss_s + s.restart_s) / mtti_s) / (1 + s.down_s / mtti_s)
+    far = way.promotion
+    near_share = 1 - far.share
+    again = _without_repeated(near_share * period_s / mtti_s)
+    again *= _without_repeated(far.share * max(far.interval_s, period_s) / mtti_s)
+    not_committed_s = near_share * way.lag_s + far.share * far.write_s
+    after = math.exp(-(not_committed_s + s.restart_s) / mtti_s) / (1 + s.down_s / mtti_s)
+    return interval_s / period_s * again * after
+
+
+def _without_repeated(x: float) -> float:
+    if x == 0:
+        return 1.0
+    return x / math.expm1(x) if x < 700 else 0.0
 
 
 def loss_after_failure_s(way: Way, interval_s: float) -> float:

@@ -7,7 +7,7 @@ import msgspec
 from lastgood.core.errors import UsageError
 from lastgood.core.schedule import stop_margin_s
 from lastgood.core.segments import usable_s
-from lastgood.core.units import duration
+from lastgood.plan.quantities import rounded
 from lastgood.plan.situation import Situation
 from lastgood.plan.solve import Solved
 
@@ -39,7 +39,7 @@ def window_of(s: Situation, solved: Solved) -> Window:
     window = Window(grace_s, grace_s + RESOLUTION_S)
     if s.limit_s is not None and usable_s(s.limit_s, window.lead_s) <= 0:
         raise UsageError(
-            f"a time limit of {duration(s.limit_s)} leaves no time for work: the job has to be told {duration(window.lead_s)} "
+            f"a time limit of {rounded(s.limit_s)} leaves no time for work: the job has to be told {rounded(window.lead_s)} "
             "before its end",
             remedy="plan with a longer --time, or a faster write",
         )
