@@ -113,7 +113,9 @@ def _chain(s: Situation, segments: Segments | None, cluster: Cluster) -> Mechani
     if s.limit_s is None:
         return Mechanism(CHAIN, Verdict.LEAVE, "", "without a time limit there is nothing to divide (--time)")
     if segments is None:
-        return Mechanism(CHAIN, Verdict.LEAVE, "", "how many segments depends on the work: say --work 30d")
+        return Mechanism(
+            CHAIN, Verdict.LEAVE, "", "lastgood keeps a segment of its own waiting (--work 30d counts them)"
+        )
     verdict = Verdict.USE if segments.count > 1 else Verdict.LEAVE
     reason = "each begins after the one before, however that ended (afterany, never afterok)"
     return Mechanism(CHAIN, verdict, f"--segments {segments.count}", reason)
