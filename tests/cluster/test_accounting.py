@@ -29,20 +29,22 @@ def test_it_says_what_was_done(cluster: SlurmCluster, shared: Path) -> None:
     while datetime.now() < begun:
         time.sleep(0.05)
 
-    def submit(script: str, *options: str) -> int:
-        return cluster.submit(script, "--requeue", *options, directory=shared)
+    def submit(script: str, *options: str, nodes: str = "n1") -> int:
+        return cluster.submit(script, "--requeue", f"--nodelist={nodes}", *options, directory=shared)
 
     ends_well = submit("sleep 2", "--gres=gpu:2")
     fails = submit("exit 3")
     asks = submit(f"{ONCE}exit 75")
     array = submit("exit 1", "--array=1-5")
     runs_out = submit("sleep 1000", "--time=60")
-    is_cancelled, waits = submit("sleep 1000"), submit("sleep 1", "--begin=now+1hour")
+    is_cancelled = submit("sleep 1000")
     is_requeued = submit(f"{ONCE}sleep 1000")
-    gives_way = submit(f"{ONCE}sleep 1000", "--nodelist=n3", "--exclusive")
-    loses_node = submit(f"{ONCE}sleep 1000", "--nodes=2", "--nodelist=n4,n2")
+    gives_way = submit(f"{ONCE}sleep 1000", "--exclusive", nodes="n3")
+    loses_node = submit(f"{ONCE}sleep 1000", "--nodes=2", nodes="n2,n4")
     for job in (runs_out, is_cancelled, is_requeued, gives_way, loses_node):
         cluster.wait_for(job, "RUNNING")
+    never_runs = submit("sleep 1", "--exclusive", nodes="n3")
+    cluster.cancel(never_runs)
     cluster.limit_in(runs_out, 1)
     cluster.cancel(is_cancelled)
     cluster.run("scontrol", "requeue", str(is_requeued))
@@ -61,7 +63,6 @@ def test_it_says_what_was_done(cluster: SlurmCluster, shared: Path) -> None:
         above: ["COMPLETED"],
     }
     cluster.restore_node("n4")
-    cluster.cancel(waits)
     for job, states in jobs.items():
         cluster.wait_history(job, *states, limit_s=150)
     cluster.wait_until(

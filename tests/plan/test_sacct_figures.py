@@ -152,6 +152,20 @@ def test_a_file_without_duplicates_is_known_by_it():
     assert not read(text_of(some_rows(1))).attempts_are_missing
 
 
+@pytest.mark.parametrize("state", ["PREEMPTED", "REQUEUED"])
+def test_a_run_that_ended_before_the_accounting_heard_of_its_start(state):
+    """As Slurm 22.05 has it: no start and no length, but nodes."""
+    first = {**row(1, state, 100, 0), "Start": "None"}
+    answer = figures(first, row(1, "COMPLETED", 110, 5000))
+    assert (answer.rate.failures, answer.not_started) == (1, 0)
+    assert (answer.attempts.failures_restarted, answer.attempts.wait_median_s) == (1, 10)
+
+
+def test_a_job_that_was_cancelled_in_its_first_second_has_run():
+    answer = figures(row(1, "CANCELLED by 0", 100, 0), {**row(2, "CANCELLED", 100, 0), "NodeList": "None assigned"})
+    assert (answer.runs, answer.not_started) == (1, 1)
+
+
 # What is lost
 
 

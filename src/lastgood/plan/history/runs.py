@@ -9,7 +9,7 @@ import msgspec
 import polars as pl
 
 from lastgood.core.errors import DamagedError, UsageError
-from lastgood.plan.history.endings import CANCELLED, CANCELLED_BY_ROOT, DEADLINE, REVOKED, WAITING
+from lastgood.plan.history.endings import CANCELLED, CANCELLED_BY_ROOT, DEADLINE, REVOKED, RUNNING, WAITING
 from lastgood.plan.history.heading import ASK, Heading, missing_figures, read_heading
 from lastgood.plan.history.lines import PIECE_BYTES, Piece, Readable, pieces_of
 from lastgood.plan.history.misread import Misread, Misreadings
@@ -119,10 +119,11 @@ def _check_share(misread: Misreadings, rows: int, where: str) -> None:
 
 def _in_order(table: pl.DataFrame) -> tuple[pl.DataFrame, int, int]:
     """(runs, rows that are there twice, rows without a run)."""
-    has_start = table["start"].null_count() < table.height
-    never = pl.col("start").is_null() if has_start else pl.lit(False)
-    of_wish = pl.col("ending").is_in([ending.code for ending in (CANCELLED, CANCELLED_BY_ROOT, DEADLINE)])
-    is_no_run = pl.col("ending").is_in([WAITING.code, REVOKED.code]) | ((pl.col("run_s") == 0) & (never | of_wish))
+    of_wish = pl.col("ending").is_in([ending.code for ending in (CANCELLED, CANCELLED_BY_ROOT, DEADLINE, RUNNING)])
+    # What was ended within its first second has nodes, and no length. Where no nodes are told, length decides.
+    is_no_run = pl.col("ending").is_in([WAITING.code, REVOKED.code]) | (
+        (pl.col("run_s") == 0) & of_wish & pl.col("node_list").is_null()
+    )
     ran = table.filter(~is_no_run)
     not_started = table.height - ran.height
     by_key = [pl.col("cluster").to_physical(), *(pl.col(name) for name in KEY[1:])]

@@ -208,7 +208,10 @@ def _with_lengths(values: pl.DataFrame, has: set[str]) -> pl.DataFrame:
     if has & {"elapsed_s", "elapsed"}:
         between = pl.when(between >= 0).then(between)
     never = pl.when(pl.col("start").is_null() & pl.lit("start" in has)).then(0)
-    return values.with_columns(run_s=pl.coalesce("run_s", between, never))
+    values = values.with_columns(run_s=pl.coalesce("run_s", between, never))
+    # Slurm has no start of a run that was preempted or requeued before its database had heard of it.
+    before = pl.when((pl.col("run_s") >= 0) & (pl.col("end") >= pl.col("run_s"))).then(pl.col("end") - pl.col("run_s"))
+    return values.with_columns(start=pl.coalesce("start", before))
 
 
 def _nodes(table: pl.DataFrame) -> pl.Expr:
