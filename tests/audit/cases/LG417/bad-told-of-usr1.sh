@@ -1,0 +1,6 @@
+#!/bin/bash
+#SBATCH --time=12:00:00
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --signal=USR1@600
+srun --kill-on-bad-exit=1 torchrun --standalone --nproc-per-node=8 --signals-to-handle=SIGTERM,SIGUSR1 train.py --resume
