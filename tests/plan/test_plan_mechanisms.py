@@ -42,6 +42,11 @@ def test_the_window_is_two_writes_a_step_and_what_slurm_may_be_off() -> None:
     assert (window.grace_s, window.lead_s) == (2 * 120 + 7 + 5, 2 * 120 + 7 + 5 + 60)
 
 
+def test_a_stop_gets_half_a_minute_also_where_a_write_takes_none() -> None:
+    s = situation(save=SaveCost(0.01, 0.1))
+    assert (window_of(s, solve(s)).grace_s, window_of(s, solve(s)).lead_s) == (30, 90)
+
+
 def test_a_limit_that_leaves_no_work_is_refused() -> None:
     s = situation(limit_s=300.0)
     with pytest.raises(UsageError, match="leaves no time for work"):

@@ -1,5 +1,6 @@
 """A plan for a person: one screen, like a colleague's advice, each number with its unit and where it is from."""
 
+import re
 import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -11,6 +12,8 @@ from lastgood.plan.quantities import rounded
 if TYPE_CHECKING:
     from lastgood.plan.document import PlanAnswer, PlannedCandidate, PlannedMechanism
     from lastgood.plan.situation import Situation
+
+_UNIT = re.compile(r"(\d) (?=(?:ms|s|min|h|d|%|[kMGT]?B)\b|%)")
 
 _LABEL = 10
 _NOTHING = 0.05
@@ -119,7 +122,7 @@ def _costs(plan: "PlanAnswer", s: "Situation") -> list[str]:
         ("each costs", rounded(cost.lost_per_failure_s), each),
         ("a week", week, "7 d / (M + D)"),
         ("saves", f"{100 * cost.save_share:.2g} %", "C / P"),
-        ("ETTR", f"{cost.ettr:.3f}", "(1 - (u0 + T/2)/M) / (1 + w/T)"),
+        ("ETTR", f"{cost.ettr:.3f}", f"(1 - (u0 + {'redo' if has_promotion else 'T/2'})/M) / (1 + w/T)"),
         ("kept work", f"{100 * cost.effective_share:.1f} %", source),
     ]
     lines = []
@@ -171,7 +174,8 @@ def _wrong(label: str, shares: list[float]) -> str:
 
 
 def _row(label: str, text: str) -> list[str]:
-    # Not within the name of an option.
-    lines = textwrap.wrap(output.plain(text), output.WIDTH - _LABEL, break_on_hyphens=False, break_long_words=True)
-    first, *others = lines or [""]
+    # Not between a number and its unit, nor within the name of an option.
+    held = _UNIT.sub("\\1\xa0", output.plain(text))
+    lines = textwrap.wrap(held, output.WIDTH - _LABEL, break_on_hyphens=False, break_long_words=True)
+    first, *others = [line.replace("\xa0", " ") for line in lines] or [""]
     return [f"{label:<{_LABEL}}{first}", *(" " * _LABEL + other for other in others)]

@@ -100,7 +100,8 @@ def _cost(s: Situation, solved: Solved) -> document.PlannedCost:
 
 
 def _ettr_formula(s: Situation, solved: Solved) -> str:
-    u0, half, m = s.detection_s + s.restart_s, solved.interval_s / 2, s.mtti_s
+    u0, m = s.detection_s + s.restart_s, s.mtti_s
+    half = solved.interval_s / 2 if solved.way.promotion is None else solved.rework_s
     stall, interval = solved.way.stall_s, solved.interval_s
     return f"(1 - ({u0:.4g} + {half:.4g})/{m:.5g}) / (1 + {stall:.3g}/{interval:.4g})"
 

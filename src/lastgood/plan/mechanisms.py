@@ -9,7 +9,7 @@ from lastgood.plan.quantities import rounded
 from lastgood.plan.situation import Situation
 from lastgood.plan.solve import Solved
 from lastgood.plan.ways import ASYNCHRONOUS_LOCAL, REPLICATED, SYNCHRONOUS_SHARED, Way, way_efficiency, ways_of
-from lastgood.plan.window import Segments, Window
+from lastgood.plan.window import LEAST_GRACE_S, Segments, Window
 
 CHAIN = "chain or array"
 
@@ -104,6 +104,8 @@ def _signal(s: Situation, window: Window) -> Mechanism:
     if s.limit_s is None:
         return Mechanism("signal lead", Verdict.LEAVE, "", "no time limit was given (--time)")
     formula = "2 writes, a step, 5 s, Slurm's 60 s"
+    if window.grace_s == LEAST_GRACE_S:
+        formula = "30 s to end in, Slurm's 60 s"
     return Mechanism("signal lead", Verdict.USE, f"--signal=B:USR1@{window.lead_s:.0f}", formula)
 
 

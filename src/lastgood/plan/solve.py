@@ -144,10 +144,18 @@ def _solved(s: Situation, way: Way, simulator: Simulator | None, searcher: Searc
         rework_s=loss_after_failure_s(way, interval_s),
         lost_per_failure_s=lost_s,
         failures_per_week=WEEK_S / (mtti_s + s.down_s),
-        ettr=formulas.ettr(interval_s, way.stall_s, s.detection_s + s.restart_s, mtti_s),
+        ettr=_ettr(s, way, interval_s),
         doubts=_doubts(s, way, interval_s, choice, formula, simulated),
         simulated=simulated,
     )
+
+
+def _ettr(s: Situation, way: Way, interval_s: float) -> float:
+    """As Kokolis et al. have it; with two levels, what is to be done again stands for half an interval."""
+    after_s = s.detection_s + s.restart_s
+    if way.promotion is not None:
+        after_s += loss_after_failure_s(way, interval_s) - interval_s / 2
+    return formulas.ettr(interval_s, way.stall_s, after_s, s.mtti_s)
 
 
 def _near_mtti_s(s: Situation, way: Way) -> float:

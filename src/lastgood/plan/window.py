@@ -11,6 +11,9 @@ from lastgood.plan.quantities import rounded
 from lastgood.plan.situation import Situation
 from lastgood.plan.solve import Solved
 
+LEAST_GRACE_S = 30.0
+"""As `lastgood run` has it by itself: a program takes time to end also where a save takes none."""
+
 RESOLUTION_S = 60.0
 """Slurm looks every half minute and keeps limits to the minute: a signal may be up to a minute off (sbatch(1),
 --signal)."""
@@ -18,7 +21,7 @@ RESOLUTION_S = 60.0
 
 class Window(msgspec.Struct, frozen=True):
     grace_s: float
-    """From the request to stop until the save is safe: twice the write, one step, five seconds."""
+    """From the request to stop until the save is safe: twice the write, one step, five seconds; at least half a minute."""
     lead_s: float
     """How long before the time limit Slurm is to signal: the grace time and its own resolution."""
 
@@ -35,7 +38,7 @@ class Segments(msgspec.Struct, frozen=True):
 def window_of(s: Situation, solved: Solved) -> Window:
     """Raises UsageError where the time limit leaves no work beside it."""
     # A stop always goes to the job's own directory: the write to shared storage counts, in whole seconds.
-    grace_s = float(math.ceil(stop_margin_s([s.save.write_s], s.step_s or 0.0)))
+    grace_s = max(float(math.ceil(stop_margin_s([s.save.write_s], s.step_s or 0.0))), LEAST_GRACE_S)
     window = Window(grace_s, grace_s + RESOLUTION_S)
     if s.limit_s is not None and usable_s(s.limit_s, window.lead_s) <= 0:
         raise UsageError(
