@@ -144,6 +144,17 @@ class Manifest:
         return _some(*self._operator(spec))
 
     @property
+    def all_claims(self) -> list[Claim]:
+        """Those of the file, and those that a JobSet makes for its pods, which mount them by their name."""
+        own = []
+        for policy in self.root.elements("spec", "volumeClaimPolicies") if self.kind == "JobSet" else ():
+            for template in policy.elements("templates"):
+                modes = template.elements("spec", "accessModes")
+                name = template.known("metadata", "name")
+                own.append(Claim(name, tuple(mode.text() for mode in modes), template.span))
+        return [*self.claims.values(), *own]
+
+    @property
     def jobs(self) -> tuple[JobPart, ...]:
         """The batch/v1 Jobs that it is or makes, with their specifications written out."""
         return tuple(group.job for group in self.groups if group.job is not None)

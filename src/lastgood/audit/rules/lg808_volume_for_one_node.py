@@ -11,16 +11,19 @@ _ONE_NODE = {"ReadWriteOnce", "ReadWriteOncePod"}
 
 
 def check(manifest: Manifest, context: Context) -> Iterator[Hit]:
-    for claim in manifest.claims.values():
+    for claim in manifest.all_claims:
         if not claim.modes or not set(claim.modes) <= _ONE_NODE:
             continue
         users = [(group, place) for group in manifest.groups if (place := _use(group, claim.name)) is not None]
         if any(group.pods is None or group.is_on_one_node for group, _ in users):
             continue
-        pods = sum(group.pods or 0 for group, _ in users)
+        counts = [group.pods or 0 for group, _ in users]
+        # Jobs of a set that wait for each other are not there at the same time.
+        is_in_turn = any(entry.has("dependsOn") for entry in manifest.root.elements("spec", "replicatedJobs"))
+        pods = max(counts, default=0) if is_in_turn else sum(counts)
         if pods > 1:
             yield Hit(
-                span=users[0][1],
+                span=next(place for group, place in users if not is_in_turn or group.pods == pods),
                 message=f"{pods} pods mount {claim.name}, which is {claim.modes[0]}: those on a second node wait in "
                 "ContainerCreating, and after a node's death so does its replacement",
                 remedy=f"`accessModes: [ReadWriteMany]` for {claim.name}, or a claim for each pod",
@@ -32,6 +35,10 @@ def _use(group: PodGroup, name: str) -> Span | None:
         claim = volume.get("persistentVolumeClaim", "claimName")
         if claim is not None and claim.known() == name:
             return claim.with_key
+    for container in group.containers:
+        for mount in container.mounts:
+            if mount.text("name") == name and name not in group.volumes:
+                return mount.span
     return None
 
 
