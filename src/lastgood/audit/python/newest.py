@@ -9,6 +9,7 @@ import msgspec
 from lastgood.audit.python.checkpoints import CHECKPOINT_WORD
 from lastgood.audit.python.program import Program
 from lastgood.audit.python.tree import last
+from lastgood.audit.python.values import PathParts
 
 _LISTS = frozenset({"glob", "iglob", "rglob", "listdir", "scandir", "iterdir"})
 _TIMES = re.compile(r"getmtime|getctime|st_mtime|st_ctime|getatime")
@@ -64,10 +65,19 @@ def padding(program: Program) -> bool | None:
         return False
     if any(program.path_parts(target).times for target in program.checkpoints.written):
         return True
-    numbered = [parts for parts in map(program.path_parts, program.checkpoints.written) if parts.counters]
+    targets = list(program.checkpoints.written)
+    for save in program.saves:
+        if not save.is_plain:
+            # Some function's arguments: one of them may be the path.
+            targets += save.call.args
+    numbered = [parts for parts in map(program.path_parts, targets) if parts.counters and _looks_like_a_path(parts)]
     if not numbered:
         return None
     return not any(parts.unpadded for parts in numbered)
+
+
+def _looks_like_a_path(parts: PathParts) -> bool:
+    return any(re.search(r"\.\w|/|[-_%{]", text) for text in parts.literals)
 
 
 def _picks(program: Program) -> Iterator[Pick]:

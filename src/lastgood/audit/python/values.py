@@ -163,6 +163,8 @@ class PathParts:
         return isinstance(node, ast.Call) and bool(names.search(self._tree.name_of(node.func)))
 
     def _is_counter(self, node: ast.expr) -> bool:
+        if isinstance(node, ast.Subscript):
+            return isinstance(node.slice, ast.Constant) and bool(_COUNTED.search(str(node.slice.value)))
         if not isinstance(node, ast.Name | ast.Attribute):
             return False
         name = last(self._tree.name_of(node))

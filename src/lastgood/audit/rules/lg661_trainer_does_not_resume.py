@@ -6,9 +6,12 @@ from lastgood.audit.python.program import Program
 from lastgood.audit.python.trainers import FRAMEWORKS, loads_before, saves_nothing, starts
 from lastgood.audit.rule import Context, Hit, Rule, Severity
 
+_TRIES = ("ray", "optuna", "hyperopt")
+# Short trials that are not resumed one by one.
+
 
 def check(program: Program, context: Context) -> Iterator[Hit]:
-    if not program.is_main or program.uses("lastgood"):
+    if not program.is_main or any(program.uses(owner) for owner in ("lastgood", *_TRIES)):
         return
     for start in starts(program):
         words = FRAMEWORKS[start.framework]
