@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import islice
 
 from lastgood.audit.batch.directives import Header, read_header
 from lastgood.audit.batch.programs import Launch, Wrapper, launch_of
@@ -161,7 +162,8 @@ class BatchScript:
     @cached_property
     def embedded(self) -> "list[BatchScript]":
         """Scripts in here-documents: with `#SBATCH` lines, or given to sbatch."""
-        return [self._inner(doc) for doc in self.shell.heredocs if self._is_script(doc)][:_MOST_EMBEDDED]
+        scripts = (doc for doc in self.shell.heredocs if self._is_script(doc))
+        return [self._inner(doc) for doc in islice(scripts, _MOST_EMBEDDED)]
 
     def variables_of(self, word: Word) -> tuple[str, ...]:
         """Names of all variables that a word depends on after the script's own values are put in."""

@@ -19,8 +19,9 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
         return
     # The default of a cluster is no decision of the script's.
     is_requeued = script.header.get("requeue") is not None or any(requeues_itself(script, c) for c in script.commands)
+    job = main_work(script)
     for command, launch in script.work:
-        loop = _retries(script, command) if _is_the_job(script, command, launch) else None
+        loop = _retries(script, command) if _is_the_job(job, command, launch) else None
         if loop is not None and not counts_restarts(script):
             again = ", and Slurm's requeue starts the loop again: two that retry" if is_requeued else ""
             yield Hit(
@@ -49,10 +50,9 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
             return
 
 
-def _is_the_job(script: BatchScript, command: Command, launch: Launch) -> bool:
+def _is_the_job(job: tuple[Command, Launch] | None, command: Command, launch: Launch) -> bool:
     """No watcher beside it, and no pump of a database."""
-    found = main_work(script)
-    is_one = found is not None and found[0] is command
+    is_one = job is not None and job[0] is command
     return command.around.is_condition or (
         is_one and not command.around.is_background and bool(launch.wrappers or launch.python_script)
     )
