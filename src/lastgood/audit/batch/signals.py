@@ -23,7 +23,7 @@ _ASKED = re.compile(r"(?P<who>[RB]{1,2}:)?(?P<name>[A-Za-z]+\d?|\d+)(@(?P<lead>\
 _SHELLS = ("bash", "sh", "dash", "ksh", "zsh", "ash")
 _KILLERS = ("kill", "pkill", "killall", "skill")
 _HARMLESS = re.compile(
-    r"(activate|bashrc|bash_profile|profile|setup_env|setvars\.sh|conda\.sh|mamba\.sh|init/(ba)?sh|modules?\.sh|lmod\.sh"
+    r"(activate|bashrc|zshrc|bash_profile|profile|setup_env|setvars\.sh|conda\.sh|mamba\.sh|init/(ba)?sh|modules?\.sh|lmod\.sh"
     r"|z00_lmod\.sh|\.env|env\.sh|environment|/etc/[\w/.-]+|bashrc_[\w.-]+|GMXRC|spack[\w/.-]*\.sh)\Z"
 )
 

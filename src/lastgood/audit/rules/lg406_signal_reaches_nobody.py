@@ -26,7 +26,8 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
     if not script.work or not all(_is_plain(launch) for _, launch in script.work):
         return
     command, launch = script.work[-1]
-    program = launch.program if launch.program == "python" else launch.words[0].text
+    first = launch.wrappers[0].words[0] if launch.wrappers else launch.words[0]
+    program = first.text.rpartition("/")[2]
     to_shell = f"--signal=B:{asked.text.removeprefix('R:')}"
     yield Hit(
         span=asked.span,

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from lastgood.audit.batch.script import BatchScript
+from lastgood.audit.batch.shell import Command
 from lastgood.audit.batch.signals import kills_in
 from lastgood.audit.rule import Context, Hit, Rule, Severity
 
@@ -41,7 +42,7 @@ def _traps(script: BatchScript) -> Iterator[Hit]:
         if all(name in ("EXIT", "ERR", "INT") for name in trap.signals):
             continue
         kills = list(kills_in(script, trap.body))
-        if any(kill.signal in ("USR1", "USR2") for kill in kills) or any(c.name == "scancel" for c in trap.body):
+        if any(kill.signal in ("USR1", "USR2") for kill in kills) or any(_signals_steps(c) for c in trap.body):
             # TERM is the second step then, for what has not ended.
             continue
         for kill in kills:
@@ -55,6 +56,10 @@ def _traps(script: BatchScript) -> Iterator[Hit]:
                     "$SLURM_JOB_ID`, which reaches the steps and not the shell",
                 )
                 return
+
+
+def _signals_steps(command: Command) -> bool:
+    return command.name == "scancel" and not command.has_word("--batch", "-b")
 
 
 RULE = Rule(
