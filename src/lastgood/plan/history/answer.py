@@ -117,7 +117,7 @@ class AccountingAnswer(_Answer):
     attempts: AttemptFigures
     partitions: Annotated[list[GroupFigures], _says("most node-days first")]
     gpu_types: Annotated[list[GroupFigures], _says("most node-days first")]
-    nodes: Annotated[list[NodeFigures], _says("with failures of the machine, the least likely first")]
+    nodes: Annotated[list[NodeFigures], _says("with failures of the machine, the 50 least likely, least likely first")]
     trend: Annotated[list[PeriodFigures], _says("by week or month")]
     exit_codes: Annotated[list[CodeFigures], _says("of FAILED, most runs first")]
     bursts: Annotated[list[BurstFigures], _says("largest first")]

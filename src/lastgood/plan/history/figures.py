@@ -17,7 +17,7 @@ from lastgood.plan.history.answer import (
 from lastgood.plan.history.bursts import sizes_of, with_events
 from lastgood.plan.history.endings import ENDINGS, OUT_OF_MEMORY, PROGRAM
 from lastgood.plan.history.exposure import FAILURE_CODES, Window, day_of, moment_of, span_of, with_exposure
-from lastgood.plan.history.nodes import MOST_SHOWN, worst_nodes
+from lastgood.plan.history.nodes import worst_nodes
 from lastgood.plan.history.runs import Reading
 from lastgood.plan.history.trend import periods, trend
 
@@ -73,7 +73,7 @@ def figures_of(
         attempts=_attempts(table),
         partitions=_groups(table, failures, "partition"),
         gpu_types=_groups(table, failures, "gpu_type"),
-        nodes=nodes[:MOST_SHOWN],
+        nodes=nodes,
         trend=_trend(table, failures, begin, end, reading),
         exit_codes=_exit_codes(ends),
         bursts=_bursts(ends),

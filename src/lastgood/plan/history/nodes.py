@@ -10,7 +10,7 @@ from lastgood.schedulers.slurm_text import expand_hosts
 
 BY_LUCK = 0.01
 """Below this chance a node that failed twice is suspected."""
-MOST_SHOWN = 20
+MOST_SHOWN = 50
 
 _OF_MACHINE = [ending.code for ending in ENDINGS if ending.is_of_machine]
 _FEWEST = 2
@@ -44,11 +44,15 @@ def worst_nodes(table: pl.DataFrame, failures: pl.DataFrame) -> tuple[list[NodeF
     total_s, total = sum(seconds.values()), sum(counts.values())
     # A node that fails as soon as it gets a job has hardly any time; as if it were an hour.
     each_s = {node: max(seconds.get(node, 0), _HOUR_S) for node in counts}
+    places = max(len(seconds), 1)
+    found = []
+    for node, count in counts.items():
+        expected = total * each_s[node] / max(total_s, 1)
+        found.append((chance_of_any(count, expected, places), -count, node, expected))
     figures = [
-        _figures(node, count, seconds.get(node, 0) / _DAY_S, total * each_s[node] / max(total_s, 1), len(seconds))
-        for node, count in counts.items()
+        _figures(node, -count, seconds.get(node, 0) / _DAY_S, expected, chance)
+        for chance, count, node, expected in sorted(found)[:MOST_SHOWN]
     ]
-    figures.sort(key=lambda node: (node.chance, -node.failures, node.name))
     note = ""
     if unsure:
         note = f"by node, {unsure:,} of {of_machine.height:,} failures are not counted, of jobs on several nodes: "
@@ -56,8 +60,7 @@ def worst_nodes(table: pl.DataFrame, failures: pl.DataFrame) -> tuple[list[NodeF
     return figures, note
 
 
-def _figures(node: str, count: int, node_days: float, expected: float, nodes: int) -> NodeFigures:
-    chance = chance_of_any(count, expected, max(nodes, 1))
+def _figures(node: str, count: int, node_days: float, expected: float, chance: float) -> NodeFigures:
     return NodeFigures(
         name=node,
         failures=count,
