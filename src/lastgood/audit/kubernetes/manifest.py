@@ -193,7 +193,9 @@ class Manifest:
                 # The operator overwrites what the template says.
                 own = policy.known() if policy is not None else default
                 place = policy.with_key if policy is not None else entry.with_key
-                group = msgspec.structs.replace(group, restart_policy=own, restart_place=place)
+                group = msgspec.structs.replace(
+                    group, restart_policy=own, restart_place=place, says_restart_policy=policy is not None
+                )
             found.append(group)
         return found
 
@@ -224,6 +226,7 @@ def _group(
         pods=pods,
         restart_policy=policy if own is None else own.known(),
         restart_place=own.with_key if own is not None else spec.with_key,
+        says_restart_policy=own is not None,
         job=job,
     )
 
@@ -252,6 +255,7 @@ def _trainer(spec: Value) -> PodGroup | None:
         pods=trainer.number("numNodes"),
         restart_policy="",
         restart_place=trainer.with_key,
+        says_restart_policy=False,
     )
 
 

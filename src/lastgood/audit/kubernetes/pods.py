@@ -100,6 +100,8 @@ class PodGroup(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     restart_policy: str
     """With the default of its kind; empty: it is filled in later."""
     restart_place: Span
+    says_restart_policy: bool
+    """It is written down, not only its kind's default."""
     job: JobPart | None = None
 
     @property

@@ -28,7 +28,7 @@ def _job(manifest: Manifest) -> Iterator[Hit]:
         limit = job.spec.get("backoffLimit") if job is not None else None
         if job is None or limit is None or job.backoff_limit != 0 or job.spares_disruptions:
             continue
-        yield _hit(limit.with_key, f"restartPolicy {group.restart_policy or 'Never'} with backoffLimit 0", _POLICY)
+        yield _hit(limit.with_key, f"restartPolicy {group.restart_policy} with backoffLimit 0", _POLICY)
 
 
 def _launcher(manifest: Manifest) -> Iterator[Hit]:
@@ -39,7 +39,7 @@ def _launcher(manifest: Manifest) -> Iterator[Hit]:
 
 def _operator(manifest: Manifest) -> Iterator[Hit]:
     for group in manifest.groups:
-        if group.restart_policy == "Never" and group.template.key is not None:
+        if group.restart_policy == "Never" and group.says_restart_policy:
             remedy = (
                 f"`restartPolicy: OnFailure`, and for a {manifest.kind} of several pods a way for them to meet again"
             )

@@ -10,7 +10,7 @@ def check(manifest: Manifest, context: Context) -> Iterator[Hit]:
     for group in manifest.groups:
         job = group.job
         policy = job.spec.get("podFailurePolicy") if job is not None else None
-        is_said = group.spec.has("restartPolicy")
+        is_said = group.says_restart_policy
         if policy is None or group.restart_policy in ("", "Never") or not (is_said or manifest.is_complete):
             continue
         what = f"restartPolicy {group.restart_policy}"
