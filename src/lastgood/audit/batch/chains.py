@@ -58,10 +58,13 @@ def _waits_for_itself(script: BatchScript, command: Command) -> bool:
 
 
 def _is_repeated(script: BatchScript, command: Command, submissions: list[Command]) -> bool:
-    """Another line submits the same with the same arguments."""
+    """It waits for another line that submits the same with the same arguments."""
     own = _without_dependency(script, command)
+    awaited = {name for word in command.words if _AFTER_OK.search(word.text) for name in word.variables}
     return bool(own) and any(
-        other is not command and not other.around.loops and _without_dependency(script, other) == own
+        other is not command
+        and _without_dependency(script, other) == own
+        and any(a.name in awaited and a.begin < other.begin < a.end for a in script.shell.assignments)
         for other in submissions
     )
 

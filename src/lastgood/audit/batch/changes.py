@@ -24,7 +24,7 @@ _COMMANDS = (
     (re.compile(r"/dev/urandom|\bopenssl\s+rand\b|\bshuf\b|(^|\W)\$RANDOM"), "a random number"),
     (re.compile(r"^\s*printf\b.*%\(.*\)T"), "the date"),
 )
-_NAME = re.compile(r"[A-Za-z_({]")
+_ESCAPED = re.compile(r"[A-Za-z_({]|\$\(")
 _COARSE_DATE = re.compile(r"^\s*date\s+[\"']?\+%[YyG][\"']?\s*$")
 _OF_THE_JOB = ("SLURM_JOB_ID", "SLURM_JOBID", "SLURM_ARRAY_JOB_ID")
 _OF_THE_TASK = ("SLURM_ARRAY_TASK_ID", "SLURM_JOB_ID", "SLURM_JOBID")
@@ -55,9 +55,9 @@ class Storage(msgspec.Struct, frozen=True):
 
 def new_at_each_start(word: Word) -> str:
     """What in a word is different each time the script is started, in words; empty if nothing."""
-    for part, following in zip(word.parts, [*word.parts[1:], None], strict=True):
+    for part, following in zip(word.parts, [*word.parts[1:], None], strict=False):
         # `$$name` is how templates write `$name`.
-        is_escaped = part.text == "$" and following is not None and _NAME.match(following.raw) is not None
+        is_escaped = part.text == "$" and following is not None and _ESCAPED.match(following.raw) is not None
         if part.kind == "variable" and part.text in _EACH_START and not is_escaped:
             return _EACH_START[part.text]
         if part.kind == "command" and not _COARSE_DATE.match(part.text):

@@ -32,7 +32,7 @@ _NOT_WRITTEN = re.compile(
     r"pretrain|init|from|load|teacher|input|data(?!-parallel)|vocab|token|cache|config|source|src|model-(dir|path|folder)|wandb|tensorboard|profil|ref-|reward"
 )
 _CHECKPOINT_VARIABLE = re.compile(
-    r"(.*_)?(CKPT|CKPTS|CHECKPOINT|CHECKPOINTS|CHKPT|SNAPSHOT|SNAPSHOTS|SAVE)_?(S_)?(DIR|PATH|ROOT|FOLDER|DIRECTORY)(_.*)?\Z"
+    r"((.*_)?(CKPTS?|CHECKPOINTS?|CHKPT|SNAPSHOTS?)|(MODEL_)?SAVE)_?(S_)?(DIR|PATH|ROOT|FOLDER|DIRECTORY)(_.*)?\Z"
 )
 _RESUMES = re.compile(
     r"-*((.*[-.])?(auto-?)?(resume|resuming|restore|autoresume)([-.].*)?|continue|continue-(from|training|run).*|restart([-.].*)?|cpi|load-checkpoint.*|load-dir|load)\Z"
@@ -104,7 +104,7 @@ def is_told_to_resume(launch: Launch) -> bool:
 def _resumptions(launch: Launch) -> Iterator[Word | None]:
     """What options such as `--resume` are given."""
     words = launch.words[1:]
-    for word, following in zip(words, [*words[1:], None], strict=True):
+    for word, following in zip(words, [*words[1:], None], strict=False):
         name, value = _option_of(word)
         if not name or not _RESUMES.match(name):
             continue
@@ -122,8 +122,11 @@ def _resumptions(launch: Launch) -> Iterator[Word | None]:
 def only_reads(launch: Launch) -> bool:
     """True if a program evaluates, tests or predicts: what it is given as a checkpoint is there already."""
     name = launch.python_script.rpartition("/")[2].removesuffix(".py").lower()
-    command = next((word.text.lower() for word in launch.words[1:] if word.text and not word.text.endswith(".py")), "")
-    return any(_READS.match(piece) for piece in [*re.split(r"[-_.]", name), command])
+    texts = [word.text.lower() for word in launch.words]
+    at = next((i for i, text in enumerate(texts) if text.endswith(".py")), 0)
+    command = texts[at + 1] if at + 1 < len(texts) else ""
+    pieces = re.split(r"[-_.]", name)
+    return any(_READS.match(piece) for piece in [*pieces, command]) and not any(map(_TRAINING.match, pieces))
 
 
 def is_training(launch: Launch) -> bool:

@@ -40,7 +40,7 @@ def _severity(place: Place, comes_back: bool) -> Severity | None:
     if resumes_by_itself(place):
         return Severity.LOST if comes_back else Severity.MAY_BE_LOST
     if place.is_for_checkpoints:
-        return Severity.MAY_BE_LOST
+        return Severity.MAY_BE_LOST if comes_back else Severity.NOTE
     return Severity.NOTE if comes_back and is_training(place.launch) and saves(place.launch) else None
 
 
