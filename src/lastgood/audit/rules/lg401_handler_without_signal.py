@@ -50,7 +50,8 @@ def _programs(script: BatchScript, context: Context) -> Iterator[Hit]:
                 span=command.span,
                 message=f"{path} handles {asked}, but nothing asks Slurm to send {asked}: unless sbatch is called with "
                 "`--signal`, its handler never runs",
-                remedy=f"add `#SBATCH --signal={asked}@300` and start it with srun",
+                remedy=f"add `#SBATCH --signal={asked}@300`"
+                + ("" if launch.wrapper("srun") is not None else ", and start it with srun"),
             )
             return
         if launch.wrapper("srun") is not None and _is_lightning(program):

@@ -96,8 +96,9 @@ export MASTER_PORT=$((10000 + SLURM_JOB_ID % 50000))
 srun --kill-on-bad-exit=1 python train.py --resume
 """,
     safe_to_ignore="The tasks do not depend on each other, slurm.conf has KillOnBadExit=1, or a watchdog in the program ends it.",
-    source="srun(1), --kill-on-bad-exit; slurm.conf(5), KillOnBadExit; pytorch#76287; seen with Slurm 22.05: tasks at a barrier of "
-    "files ran on until they were stopped, with gloo they ended after seconds",
+    source="srun(1), --kill-on-bad-exit and --wait; slurm.conf(5), KillOnBadExit; pytorch#76287; seen with Slurm 22.05: tasks at a "
+    "barrier of files ran on until they were stopped, with gloo they ended after seconds. mpirun of Open MPI 4.1.4 was seen "
+    "to end the other ranks by itself",
     reads=BatchScript,
     check=check,
 )

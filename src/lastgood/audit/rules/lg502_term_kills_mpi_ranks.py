@@ -62,8 +62,8 @@ trap 'kill -USR1 "$child"; wait "$child"' USR1
 wait "$child"
 """,
     safe_to_ignore="Another MPI, of which it is known that it waits for its ranks.",
-    source="mpirun(1) of Open MPI, Signal Propagation; seen with Open MPI 4.1.4: TERM to mpirun, ranks killed 1 s later; USR1 and "
-    "USR2 reach the ranks",
+    source="mpirun(1) of Open MPI, Signal Propagation; seen with Open MPI 4.1.4: at TERM, HUP or INT to mpirun its ranks got "
+    "TERM, and a save of 3 s was cut off; USR1 came to the ranks as it is, and they saved",
     reads=BatchScript,
     check=check,
 )
