@@ -28,7 +28,8 @@ def _job(manifest: Manifest) -> Iterator[Hit]:
         limit = job.spec.get("backoffLimit") if job is not None else None
         if job is None or limit is None or job.backoff_limit != 0 or job.spares_disruptions:
             continue
-        yield _hit(limit.with_key, f"restartPolicy {group.restart_policy} with backoffLimit 0", _POLICY)
+        with_policy = f"restartPolicy {group.restart_policy} with " if group.restart_policy else ""
+        yield _hit(limit.with_key, with_policy + "backoffLimit 0", _POLICY)
 
 
 def _launcher(manifest: Manifest) -> Iterator[Hit]:
