@@ -74,6 +74,13 @@ def test_without_work_no_runs_are_counted() -> None:
     assert segments_of(s, solve(s), window_of(s, solve(s))) is None
 
 
+def test_nobody_queues_a_hundred_thousand_segments() -> None:
+    s = situation(limit_s=3600.0, work_s=3650 * DAY)
+    found = chosen(s, Cluster(may_requeue=False))[CHAIN]
+    assert (found.verdict, found.setting) == (Verdict.LEAVE, "")
+    assert answer(s, solve(s), Cluster(may_requeue=False)).submit.segments is None
+
+
 def test_requeue_is_used_unless_the_cluster_cancels_or_is_said_to_have_none() -> None:
     assert chosen(situation(), Cluster())["requeue"].verdict is Verdict.USE
     assert chosen(situation(), Cluster(preempts_by="CANCEL"))["requeue"].verdict is Verdict.LEAVE

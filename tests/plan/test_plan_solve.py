@@ -9,6 +9,7 @@ from lastgood.core.errors import UsageError
 from lastgood.core.interval import exact_interval_s
 from lastgood.core.interval_choice import SaveCost
 from lastgood.plan.answer import answer
+from lastgood.plan.document import PlanAnswer
 from lastgood.plan.mechanisms import Cluster
 from lastgood.plan.sensitivity import wrong_rates, wrong_saves
 from lastgood.plan.situation import PRESETS, Failures, Situation, assumed_failures
@@ -254,7 +255,10 @@ def test_any_situation_has_a_plan_whose_numbers_are_possible(
     assert 0 <= solved.ettr <= 1
     assert solved.interval_s > 0
     assert solved.lost_per_failure_s >= 0
-    msgspec.json.encode(answer(s, solved, Cluster()))
+    whole = answer(s, solved, Cluster())
+    assert msgspec.json.decode(msgspec.json.encode(whole), type=PlanAnswer) == whole, (
+        "no number that JSON does not have"
+    )
 
 
 @given(share=st.floats(0.01, 1.0), most=st.floats(4000, 1e6))

@@ -15,15 +15,13 @@ import msgspec
 from lastgood.cli import arguments, handing_on, planned, run_command
 from lastgood.core.array import TASK
 from lastgood.core.errors import UsageError
-from lastgood.core.segments import segments_for, usable_s
+from lastgood.core.segments import MOST_SEGMENTS, segments_for, usable_s
 from lastgood.core.units import duration, parse_duration
 from lastgood.schedulers.slurm_options import SbatchOptions
 from lastgood.schedulers.slurm_script import BatchScript, output_pattern
 
 if TYPE_CHECKING:
     from lastgood.cli.wiring import RunRequest
-
-MOST_SEGMENTS = 1000
 
 _TASK = re.compile(r"%[aA]")
 _NOT_OURS = {

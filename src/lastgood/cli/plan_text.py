@@ -35,7 +35,7 @@ def text_of(plan: "PlanAnswer", s: "Situation", assumed: Sequence[str]) -> str:
 
 def _headline(plan: "PlanAnswer") -> list[str]:
     lost = 100 * (1 - plan.cost.effective_share)
-    error = "" if plan.simulation is None else f" (simulated, +/- {100 * plan.simulation.error:.1f})"
+    error = "" if plan.simulation is None else f" (simulated, +/- {100 * plan.simulation.error:.1g})"
     if plan.cost.effective_share < _NOTHING:
         text = f"This job hardly gets on: {lost:.1f} % of its time is lost{error}, whatever the interval."
     elif plan.decided == "stated":

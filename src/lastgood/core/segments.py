@@ -6,6 +6,10 @@ START_S = 60.0
 """What a job loses at its begin and at a time limit, which Slurm keeps to the minute: imports, reading, a last save."""
 
 
+MOST_SEGMENTS = 1000
+"""Jobs that are submitted for one computation."""
+
+
 def usable_s(limit_s: float, grace_s: float) -> float:
     """Seconds of work in a job with a time limit, which is stopped the grace time before its end; 0 if there are none.
 

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from lastgood.core.errors import DamagedError, FormatVersionError, UsageError
+from lastgood.core.segments import MOST_SEGMENTS
 
 FORMAT: Literal["lastgood plan"] = "lastgood plan"
 VERSION = 1
@@ -149,7 +150,9 @@ def read_plan(data: bytes, name: str) -> PlannedSubmission:
         found = msgspec.json.decode(data, type=_Body).submit
     except (msgspec.DecodeError, RecursionError) as error:
         raise DamagedError(f"{name}: a damaged plan: {error}", safe="nothing was submitted", remedy=remedy) from None
-    is_sound = found.grace_s >= 0 and found.mtti_s > 0 and (found.segments is None or found.segments >= 1)
+    is_sound = (
+        found.grace_s >= 0 and found.mtti_s > 0 and (found.segments is None or 1 <= found.segments <= MOST_SEGMENTS)
+    )
     if not is_sound or (found.lead_s is not None and not 0 < found.lead_s <= 1e9) or found.grace_s > 1e9:
         raise DamagedError(f"{name}: a plan with impossible numbers", safe="nothing was submitted", remedy=remedy)
     return found

@@ -5,6 +5,7 @@ from enum import StrEnum
 import msgspec
 
 from lastgood.core.errors import EXIT_SAVED_RUN_AGAIN
+from lastgood.core.segments import MOST_SEGMENTS
 from lastgood.plan.quantities import rounded
 from lastgood.plan.situation import Situation
 from lastgood.plan.solve import Solved
@@ -118,6 +119,9 @@ def _chain(s: Situation, segments: Segments | None, cluster: Cluster) -> Mechani
         return Mechanism(
             CHAIN, Verdict.LEAVE, "", "lastgood keeps a segment of its own waiting (--work 30d counts them)"
         )
+    if segments.count > MOST_SEGMENTS:
+        reason = f"{segments.count:,} segments are too many to queue; lastgood keeps one of its own waiting"
+        return Mechanism(CHAIN, Verdict.LEAVE, "", reason)
     verdict = Verdict.USE if segments.count > 1 else Verdict.LEAVE
     reason = "each begins after the one before, however that ended (afterany, never afterok)"
     return Mechanism(CHAIN, verdict, f"--segments {segments.count}", reason)

@@ -81,7 +81,7 @@ def simulate(walk: Walk, *, failures: int = 20_000, seed: int = 1, most_events: 
     failures = max(min(failures, int(most_events / events_each)), 200)
     # Of two levels only the far failures begin everything anew.
     renewals = failures * (1.0 if walk.far is None else walk.far.share)
-    jobs = max(min(int(renewals / 8), 2000), 25)
+    jobs = max(min(int(renewals / 3), 4000), 25)
     cycles = math.ceil(renewals / jobs)
     state = _Jobs(walk, jobs, cycles, np.random.default_rng(seed))
     while state.advance():
@@ -90,9 +90,9 @@ def simulate(walk: Walk, *, failures: int = 20_000, seed: int = 1, most_events: 
 
 
 def best_interval_s(walk: Walk, lowest_s: float, highest_s: float, *, failures: int = 20_000, seed: int = 1) -> float:
-    """The interval that keeps most work, of 25 between two, spaced evenly in their logarithm; as seen with the same
+    """The interval that keeps most work, of 11 between two, spaced evenly in their logarithm; as seen with the same
     failures for each."""
-    candidates = np.geomspace(lowest_s, highest_s, 25)
+    candidates = np.geomspace(lowest_s, highest_s, 11)
     reached = [
         simulate(msgspec.structs.replace(walk, interval_s=float(one)), failures=failures, seed=seed).efficiency
         for one in candidates
