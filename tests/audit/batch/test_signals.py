@@ -123,7 +123,10 @@ def test_the_background_reaches_into_functions(text: str, is_background: bool) -
 
 def test_nothing_is_waited_for_where_the_script_waits_itself() -> None:
     assert [launch.program for _, launch in foreground_work(script("a\nb -maxh 2\n"))] == ["a"]
-    assert not foreground_work(script("a &\nwait\n")) and not foreground_work(script("a &\nb\n"))
+    assert not foreground_work(script("a &\nb\nwait\n"))
+    assert [launch.program for _, launch in foreground_work(script("a &\nb\n"))] == ["b"]
+    assert [launch.program for _, launch in foreground_work(script("b\nwait\n"))] == ["b"]
+    assert not foreground_work(script("b\na &\nwhile kill -0 $!; do sleep 9; done\n"))
 
 
 @pytest.mark.parametrize(

@@ -122,16 +122,21 @@ def ends_by_itself(launch: Launch) -> bool:
 
 
 def foreground_work(script: BatchScript) -> list[tuple[Command, Launch]]:
-    """Programs that bash waits for before it runs a trap; none where it is not certain that they are long."""
-    work = script.work
-    if not work or any(is_in_background(script, command) for command, _ in work):
+    """Programs that bash waits for before it runs a trap; none where the script itself waits for others."""
+    background = _background(script)
+    waits = any(command.name == "wait" and command.around.within != "trap" for command in script.commands)
+    if waits and background:
         return []
-    if any(command.name == "wait" and command.around.within != "trap" for command in script.commands):
-        return []
+    # What stands above a program in the background has prepared something for it.
+    last = max((command.begin for command in background), default=-1)
     return [
         (command, launch)
-        for command, launch in work
-        if launch.wrapper("exec") is None and not ends_by_itself(launch) and not command.around.is_condition
+        for command, launch in script.work
+        if command.begin > last
+        and not is_in_background(script, command)
+        and launch.wrapper("exec") is None
+        and not ends_by_itself(launch)
+        and not command.around.is_condition
     ]
 
 
