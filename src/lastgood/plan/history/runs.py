@@ -1,6 +1,7 @@
 """All runs of an accounting in one table, sorted by job and time, each of them once.
 
-A run takes about 60 bytes, so memory grows with the rows, slowly: four million take a few hundred megabytes.
+A run takes about 60 bytes, and sorting needs that several times: memory grows with the rows, slowly, and not with the
+length of what sacct prints for each.
 """
 
 from collections.abc import Collection, Mapping
