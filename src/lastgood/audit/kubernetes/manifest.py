@@ -22,7 +22,8 @@ REPLICAS = {
 KINDS = ("Job", "CronJob", "Pod", "JobSet", "TrainJob", "RayJob", *REPLICAS)
 """All kinds that are read."""
 _MOST_CONTAINERS = 60
-_BY_DEFAULT = {"PyTorchJob": "OnFailure", "PaddleJob": "OnFailure", "JAXJob": "OnFailure", "XGBoostJob": "Never"}
+_BY_DEFAULT = {"PyTorchJob": "OnFailure", "PaddleJob": "OnFailure"}
+"""What the training operator (1.9) fills in; Never for the others."""
 VOLCANO = "batch.volcano.sh"
 _COUPLING_PROGRAMS = ("torchrun", "deepspeed", "accelerate", "mpirun")
 _COUPLING_VARIABLES = frozenset(

@@ -46,7 +46,8 @@ def _operator(manifest: Manifest) -> Iterator[Hit]:
             )
             if manifest.kind == "PyTorchJob":
                 remedy = "`restartPolicy: OnFailure` and an `elasticPolicy`, with which the ranks meet again"
-            yield _hit(group.restart_place, f"restartPolicy Never in a {manifest.kind}", remedy)
+            message = f"restartPolicy Never in a {manifest.kind}: the first pod that fails ends all of it, and nothing starts it again"
+            yield Hit(span=group.restart_place, message=message, remedy=remedy)
             return
 
 
