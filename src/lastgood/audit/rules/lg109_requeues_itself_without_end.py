@@ -28,6 +28,7 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
                 "back for ever",
                 remedy='count, as in `[ "${SLURM_RESTART_COUNT:-0}" -lt 20 ] &&` before it',
             )
+            return
         elif not command.around.is_conditional and not _has_way_out(script, command):
             when = "after every success" if "afterok" in waits_for else "whatever happened before"
             also = "a job" if "afterok" in waits_for else "a program that fails at once, or a job"
@@ -36,6 +37,7 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
                 message=f"this {what} again {when}: {also} that is finished comes back for ever",
                 remedy=_REMEDY,
             )
+            return
 
 
 def _is_of_a_trap(script: BatchScript, command: Command) -> bool:

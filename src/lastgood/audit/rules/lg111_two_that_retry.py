@@ -21,6 +21,8 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
     is_requeued = script.header.get("requeue") is not None or any(requeues_itself(script, c) for c in script.commands)
     job = main_work(script)
     for command, launch in script.work:
+        if not command.around.loops and launch.wrapper("torchrun") is None:
+            continue
         loop = _retries(script, command) if _is_the_job(job, command, launch) else None
         if loop is not None and not counts_restarts(script):
             again = ", and Slurm's requeue starts the loop again: two that retry" if is_requeued else ""
@@ -60,25 +62,18 @@ def _is_the_job(job: tuple[Command, Launch] | None, command: Command, launch: La
 
 def _retries(script: BatchScript, command: Command) -> Loop | None:
     """The endless loop that runs the command again when it failed."""
-    for loop in command.around.loops:
-        if (
-            loop.kind in ("while", "until")
-            and _ENDLESS.match(loop.condition.strip())
-            and not _varies(script, command, loop)
-        ):
-            return loop
-    if not command.around.is_condition:
-        return None
     text = script.source.text(command.begin, command.end)
-    for other in script.commands:
-        for loop in other.around.loops:
-            is_until_it_works = (
-                loop.condition.startswith(text)
-                if loop.kind == "until"
-                else (loop.kind == "while" and loop.condition.replace(" ", "").startswith("!" + text.replace(" ", "")))
-            )
-            if is_until_it_works:
+    for loop in command.around.loops:
+        condition = loop.condition.strip()
+        if loop.kind == "for":
+            continue
+        if command.around.is_condition:
+            # `until program` and `while ! program`
+            begins = condition if loop.kind == "until" else condition.removeprefix("!").lstrip()
+            if begins.startswith(text) and (loop.kind == "until" or condition.startswith("!")):
                 return loop
+        if _ENDLESS.match(condition) and not _varies(script, command, loop):
+            return loop
     return None
 
 
@@ -91,8 +86,7 @@ def _varies(script: BatchScript, command: Command, loop: Loop) -> bool:
     }
     names = {name for word in command.words for name in word.variables}
     return bool(names & changed) or any(
-        other.name in ("read", "shift", "sleep") and loop in other.around.loops and other.name != "sleep"
-        for other in script.commands
+        other.name in ("read", "shift") and loop in other.around.loops for other in script.commands
     )
 
 
