@@ -357,4 +357,4 @@ class Checkpoints:
 
 def may_load(name: str) -> bool:
     """Whether a call of this name may load a checkpoint; not one that loads data, settings or the like."""
-    return bool(_MAY_LOAD.search(last(name))) and not _NO_LOAD.search(name)
+    return bool(_MAY_LOAD.search(last(name))) and not _NO_LOAD.search(name) and name not in _LOAD_FUNCTIONS

@@ -8,6 +8,8 @@ from lastgood.audit.python.tree import Function, Loop, Tree, last
 
 _OPTIMIZER = re.compile(r"optim|(?:^|_)opt|adam|sgd|trainer_[dg]\b", re.IGNORECASE)
 _STEPS = frozenset({"backward", "train_on_batch", "apply_gradients", "manual_backward"})
+_MOST_FUNCTIONS = 100
+"""Callers of callers that are looked at."""
 _LOADERS = re.compile(r"loader|batches|dataset|_iter$|_dl$|dataloader", re.IGNORECASE)
 
 
@@ -48,7 +50,7 @@ class Flow:
         found: list[Loop] = []
         seen: set[ast.AST] = set()
         pending: list[ast.AST] = [node]
-        while pending:
+        while pending and len(seen) < _MOST_FUNCTIONS:
             for outer in self._tree.above(pending.pop()):
                 if isinstance(outer, ast.For | ast.AsyncFor | ast.While):
                     if outer not in found:
@@ -61,14 +63,24 @@ class Flow:
         return found
 
     def is_in_training(self, node: ast.AST) -> bool:
-        return any(loop in self.training_loops for loop in self.loops_around(node))
+        for outer in self._tree.above(node):
+            if outer in self.training_loops:
+                return True
+            if isinstance(outer, Function):
+                return outer in self._called_in_training
+        return False
+
+    @cached_property
+    def _called_in_training(self) -> set[Function]:
+        """Functions that a training loop calls, itself or through others."""
+        return set(self._tree.own_functions_called(*self.training_loops))
 
     def tests_around(self, node: ast.AST) -> list[ast.expr]:
         """Conditions under which a node runs, also those around the calls of its function."""
         found: list[ast.expr] = []
         seen: set[ast.AST] = set()
         pending: list[ast.AST] = [node]
-        while pending:
+        while pending and len(seen) < _MOST_FUNCTIONS:
             for outer in self._tree.above(pending.pop()):
                 if isinstance(outer, ast.If | ast.IfExp):
                     if "__name__" not in ast.unparse(outer.test):

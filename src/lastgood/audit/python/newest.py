@@ -65,19 +65,19 @@ def padding(program: Program) -> bool | None:
         return False
     if any(program.path_parts(target).times for target in program.checkpoints.written):
         return True
-    targets = list(program.checkpoints.written)
+    paths = [program.path_parts(target) for target in program.checkpoints.written]
     for save in program.saves:
         if not save.is_plain:
             # Some function's arguments: one of them may be the path.
-            targets += save.call.args
-    numbered = [parts for parts in map(program.path_parts, targets) if parts.counters and _looks_like_a_path(parts)]
+            paths += [parts for parts in map(program.path_parts, save.call.args) if _has_suffix(parts)]
+    numbered = [parts for parts in paths if parts.counters]
     if not numbered:
         return None
     return not any(parts.unpadded for parts in numbered)
 
 
-def _looks_like_a_path(parts: PathParts) -> bool:
-    return any(re.search(r"\.\w|/|[-_%{]", text) for text in parts.literals)
+def _has_suffix(parts: PathParts) -> bool:
+    return any(re.search(r"\.(?:pth?|ckpt|tar|pkl|npz|h5|bin|safetensors)\b", text) for text in parts.literals)
 
 
 def _picks(program: Program) -> Iterator[Pick]:

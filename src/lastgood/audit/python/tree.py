@@ -43,6 +43,7 @@ class Tree:
         """Names that loops set or that are added to."""
         self.called: dict[str, list[ast.Call]] = {}
         """Calls by the last part of the name of what is called."""
+        self._callers: dict[Function, list[ast.Call]] = {}
         self._walk()
 
     def above(self, node: ast.AST) -> Iterator[ast.AST]:
@@ -96,7 +97,10 @@ class Tree:
 
     def callers_of(self, function: Function) -> list[ast.Call]:
         """Calls in this file that may be of this function."""
-        return [call for call in self.called.get(function.name, ()) if self.may_call(call, function)]
+        if function not in self._callers:
+            calls = self.called.get(function.name, ())
+            self._callers[function] = [call for call in calls if self.may_call(call, function)]
+        return self._callers[function]
 
     def may_call(self, call: ast.Call, function: Function) -> bool:
         """Whether a call of something of that name can be meant for it.
@@ -113,6 +117,9 @@ class Tree:
         if isinstance(receiver, ast.Name) and receiver.id in ("self", "cls"):
             own = next((above for above in self.above(call) if isinstance(above, ast.ClassDef)), None)
             return own is None or own is owner or own.name not in self._has_method(function.name)
+        if self.name_of(receiver).partition(".")[0] in {module.partition(".")[0] for module in self.modules}:
+            # A function of a module that is imported.
+            return False
         made = [value for value in self.assigned_to(receiver) if isinstance(value, ast.Call)]
         names = {last(self.name_of(value.func)) for value in made}
         if names & self.classes.keys():
@@ -132,18 +139,17 @@ class Tree:
         owners = (self.parents.get(function) for function in self.functions.get(name, ()))
         return {owner.name for owner in owners if isinstance(owner, ast.ClassDef)}
 
-    def own_functions_called(self, *nodes: ast.AST, depth: int = 4) -> list[Function]:
+    def own_functions_called(self, *nodes: ast.AST) -> list[Function]:
         """Functions of this file that are called there, or by one of those."""
-        found: list[Function] = []
-        pending = [(node, 0) for node in nodes]
+        found: dict[Function, None] = {}
+        pending = list(nodes)
         while pending:
-            node, level = pending.pop()
-            for call in self.calls_in(node):
+            for call in self.calls_in(pending.pop()):
                 for function in self.functions.get(last(self.name_of(call.func)), ()):
-                    if function not in found and level < depth and self.may_call(call, function):
-                        found.append(function)
-                        pending.append((function, level + 1))
-        return found
+                    if function not in found and self.may_call(call, function):
+                        found[function] = None
+                        pending.append(function)
+        return list(found)
 
     def _walk(self) -> None:
         nodes: list[ast.AST] = [self.module]
