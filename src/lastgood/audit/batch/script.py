@@ -190,10 +190,12 @@ class BatchScript:
         return not (len(launch.words) == 2 and launch.words[1].text in _QUESTIONS)
 
     def _is_reached(self, command: Command) -> bool:
-        name = command.around.function
-        return not name or any(
-            other.name == name or any(word.text == name for word in other.arguments) for other in self.commands
-        )
+        return not command.around.function or command.around.function in self._named
+
+    @cached_property
+    def _named(self) -> set[str]:
+        """All that is called, or named in an argument."""
+        return {name for command in self.commands for name in (command.name, *(w.text for w in command.arguments))}
 
     def _is_script(self, doc: HereDoc) -> bool:
         body = self.source.data[doc.begin : doc.end].lstrip()
