@@ -79,8 +79,8 @@ class Heading(msgspec.Struct, frozen=True):
 def read_heading(line: str, where: str, delimiter: str | None = None) -> Heading:
     """The heading that this first line is. Raises UsageError, which says what it is instead.
 
-    >>> read_heading("JobID|State|Elapsed|", "a").delimiter, read_heading("JobID, State, Elapsed", "a").delimiter
-    ('|', ', ')
+    >>> [read_heading(text, "f").delimiter for text in ("JobID|State|Elapsed|NNodes|", "JobID, State, Elapsed, NNodes")]
+    ['|', ', ']
     """
     text = line.removeprefix("\ufeff").strip("\r\n")
     if delimiter and delimiter not in text:
