@@ -70,6 +70,7 @@ def test_ettr_is_printed_with_its_formula(lastgood):
 def test_what_nobody_has_said_is_marked(lastgood):
     said = lastgood("plan", *STATED)
     assert "seen after 60 s (assumed), queue 0 s (assumed), restart 5 min" in said.out
+    assert planned(lastgood, *STATED, "--queue", "1h").recovery.assumed == ["detection", "restart"]
     assert "(assumed)" not in lastgood("plan", *STATED, "--detection", "0s", "--queue", "0s", "--restart", "1s").out
 
 
@@ -113,6 +114,14 @@ def test_a_real_save_is_measured_and_removed(lastgood, tmp_path):
     assert said.code == 0, said.err
     assert "measured: 3 saves of 1.4 MB" in said.out.replace("\n          ", " ")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_one_writer_for_many_nodes_is_said(lastgood, tmp_path):
+    words = ["--measure", tmp_path, "--bytes", "14x1e5", "--nodes", "4"]
+    assert "--writers 4" in lastgood("plan", *words).err
+    said = lastgood("plan", *words, "--writers", "4")
+    assert "--writers" not in said.err
+    assert "in 4 writers at once" in said.out.replace("\n          ", " ")
 
 
 def test_the_state_is_counted_by_recipe(lastgood):

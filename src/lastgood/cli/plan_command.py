@@ -98,7 +98,7 @@ def execute(parsed: argparse.Namespace) -> int:
 
     inputs = inputs_of(parsed)
     solved = solve(inputs.situation, simulator=simulated, searcher=searched_s)
-    plan = answer(inputs.situation, solved, inputs.cluster)
+    plan = answer(inputs.situation, solved, inputs.cluster, inputs.assumed)
     if parsed.plot is not None:
         from lastgood.plan.plotting import draw
 
@@ -108,5 +108,5 @@ def execute(parsed: argparse.Namespace) -> int:
     if parsed.json:
         output.put_json(plan)
     else:
-        output.put(text_of(plan, inputs.situation, inputs.assumed))
+        output.put(text_of(plan, inputs.situation))
     return 0

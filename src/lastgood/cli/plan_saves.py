@@ -45,6 +45,8 @@ def save_of(
     if parsed.measure is not None:
         measured = _measured("--measure", parsed.measure, parsed, wanted, parsed.writers or 1)
         write_s, source = measured.write_s, str(measured)
+        if nodes > 1 and parsed.writers is None:
+            notes.append(f"measured with one writer for {nodes:,} nodes; as far as storage keeps up: --writers {nodes}")
         if stall_s is None:
             stall_s, speed = _copied(wanted / nodes)
             stall_source = f"stall: a copy of {byte_size(wanted / nodes)} in memory at {byte_size(speed)}/s"

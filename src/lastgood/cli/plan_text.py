@@ -22,8 +22,8 @@ _NOTHING = 0.05
 _EXACT = "I e^(-(L+R)/M) / ((M+D)(e^(P/M) - 1))"
 
 
-def text_of(plan: "PlanAnswer", s: "Situation", assumed: Sequence[str]) -> str:
-    lines = [*_headline(plan), "", *_reasons(plan, s), *_inputs(plan, s, assumed), "", *_costs(plan, s), ""]
+def text_of(plan: "PlanAnswer", s: "Situation") -> str:
+    lines = [*_headline(plan), "", *_reasons(plan, s), *_inputs(plan, s), "", *_costs(plan, s), ""]
     lines += _end(plan, s)
     said = ""
     for one in plan.mechanisms:
@@ -78,7 +78,7 @@ def _list(candidates: "Sequence[PlannedCandidate]") -> str:
     return ", ".join(f"{one.name} {duration(one.interval_s).removesuffix(' 0 s')}" for one in candidates)
 
 
-def _inputs(plan: "PlanAnswer", s: "Situation", assumed: Sequence[str]) -> list[str]:
+def _inputs(plan: "PlanAnswer", s: "Situation") -> list[str]:
     size = f"{byte_size(plan.save.bytes)}, " if plan.save.bytes else ""
     save = f"{size}stops the loop for {rounded(plan.save.stall_s)}, counts after {rounded(plan.save.write_s)}"
     if s.local_write_s is not None:
@@ -90,6 +90,7 @@ def _inputs(plan: "PlanAnswer", s: "Situation", assumed: Sequence[str]) -> list[
         ("queue", s.queue_s, "queue"),
         ("restart", s.restart_s, "restart"),
     ]
+    assumed = plan.recovery.assumed
     said = [f"{name} {rounded(seconds)}" + (" (assumed)" if key in assumed else "") for name, seconds, key in parts]
     lines += _row("recovery", ", ".join(said) + "".join(f"; {text}" for text in assumed if ":" in text))
     return lines

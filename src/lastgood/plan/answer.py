@@ -1,5 +1,7 @@
 """From a solved situation to the document. Pure."""
 
+from collections.abc import Sequence
+
 from lastgood.core.interval_choice import Limits, SaveCost, choose_interval
 from lastgood.core.pace import LEAST_FRACTION_OF_MTTI, LEAST_S
 from lastgood.core.schedule import has_changed
@@ -11,8 +13,8 @@ from lastgood.plan.solve import Candidate, Solved
 from lastgood.plan.window import segments_of, window_of
 
 
-def answer(s: Situation, solved: Solved, cluster: Cluster) -> document.PlanAnswer:
-    """All that was planned. Raises UsageError where the time limit leaves no work."""
+def answer(s: Situation, solved: Solved, cluster: Cluster, assumed: Sequence[str] = ()) -> document.PlanAnswer:
+    """All that was planned; `assumed` says what nobody has said. Raises UsageError where the time limit leaves no work."""
     window = window_of(s, solved)
     segments = segments_of(s, solved, window)
     mechanisms = mechanisms_of(s, solved, window, segments, cluster)
@@ -34,6 +36,7 @@ def answer(s: Situation, solved: Solved, cluster: Cluster) -> document.PlanAnswe
             s.failures.source,
             solved.failures_per_week,
         ),
+        recovery=document.PlannedRecovery(s.detection_s, s.queue_s, s.restart_s, list(assumed)),
         nodes=s.nodes,
         gpus=s.gpus,
         candidates=_told(solved.candidates),

@@ -36,6 +36,13 @@ class PlannedFailures(_Member):
     per_week: Annotated[float, _says("interruptions in a week, downtime included in the week")]
 
 
+class PlannedRecovery(_Member):
+    detection_s: Annotated[float, _says("from a failure until somebody acts")]
+    queue_s: Annotated[float, _says("waiting for nodes")]
+    restart_s: Annotated[float, _says("from a start to its first new step")]
+    assumed: Annotated[list[str], _says("which of these nobody has said, or where they are from")]
+
+
 class PlannedCandidate(_Member):
     name: Annotated[str, _says("formula or bound")]
     formula: Annotated[str, _says("C: the stall, M: the MTTI, D: down, R: restart")]
@@ -103,6 +110,7 @@ class PlanAnswer(_Member):
     way: Annotated[str, _says("how to save: asynchronous shared, ...")]
     save: Annotated[PlannedSave, _says("what a save costs")]
     failures: Annotated[PlannedFailures, _says("how often the job is interrupted")]
+    recovery: Annotated[PlannedRecovery, _says("what follows an interruption")]
     nodes: Annotated[int, _says("nodes of the job")]
     gpus: Annotated[int | None, _says("GPUs of the job")]
     candidates: Annotated[list[PlannedCandidate], _says("what each formula says")]
