@@ -144,6 +144,8 @@ def test_arguments_alone_are_no_program() -> None:
         ("[bash, -c, 'for i in 1 2; do python train.py; done']", "loop"),
         ("[bash, -c, 'exec python train.py']", None),
         ("[bash, -c, 'trap : TERM; python train.py; true']", None),
+        ("[bash, -c, 'trap : EXIT; python train.py; true']", None),
+        ("[bash, -c, 'trap : USR1; python train.py; true']", "behind"),
         ("[dumb-init, bash, -c, 'python train.py; true']", None),
         ("[python, train.py]", None),
         ("[bash, train.sh]", None),

@@ -1,7 +1,7 @@
 """Who gets SIGTERM when a container is stopped: only process 1, which is the shell unless the program replaces it.
 
 Process 1 ignores a signal that it has no handler for. bash replaces itself with the last command of `-c` (5.1 and newer;
-older ones only if it is the one simple command), dash never does. Seen with bash 5.2 and dash 0.5.12.
+older ones only if it is the one simple command), dash never does. Seen with bash 5.2 and dash 0.5.12, in a PID namespace.
 """
 
 import re
@@ -13,6 +13,8 @@ from lastgood.audit.kubernetes.commands import SHELLS, Container, Run, ShellText
 from lastgood.audit.kubernetes.purpose import main_run
 from lastgood.audit.kubernetes.templates import UNKNOWN
 
+_ENDS_IT = {"TERM", "EXIT"}
+"""A trap for one of these makes bash as process 1 answer SIGTERM."""
 _ENDLESS = ("sleep", "tail")
 
 
@@ -45,7 +47,13 @@ def ending_of(container: Container) -> Ending | None:
         return None
     command, around = run.command, run.command.around
     script = shell.script
-    if script.traps or run.launch.wrapper("exec") or around.function or around.in_substitution or around.within:
+    if (
+        any(_ENDS_IT & set(trap.signals) for trap in script.traps)
+        or run.launch.wrapper("exec")
+        or around.function
+        or around.in_substitution
+        or around.within
+    ):
         return None
     behind = [
         other
