@@ -78,6 +78,20 @@ def test_what_is_no_bash_is_named_and_the_rest_is_audited() -> None:
     assert [finding.rule.code for finding in audited.findings] == ["LG101"]
 
 
+def test_a_large_script_is_named_and_a_large_policy_is_read() -> None:
+    audited = audit(Source("job.sh", JOB + b"#" * 1_000_000), all_rules(), Context())
+    assert "of more than 1 MB" in audited.problems[0].message and not audited.kinds
+    conf = b"ClusterName=a\nSlurmctldHost=b\n" + b"NodeName=n1 CPUs=64\n" * 60_000
+    assert models_of(Source("slurm.conf", conf)).models
+
+
+@pytest.mark.slow
+def test_a_script_without_end_is_named_and_not_audited() -> None:
+    audited = audit(Source("job.sh", JOB + b"echo a\n" * 10_000), all_rules(), Context())
+    (problem,) = audited.problems
+    assert "10001 commands" in problem.message and not problem.is_partial and not audited.kinds
+
+
 def test_python_that_is_none_names_the_line() -> None:
     audited = audit(Source("train.py", b"import os\nprint 'x'\n"), all_rules(), Context())
     (problem,) = audited.problems

@@ -14,9 +14,14 @@ from lastgood.audit.recognise import Kind, interpreter, kind_of
 from lastgood.audit.rule import Context, Hit, Rule
 from lastgood.audit.source import Source, Span
 from lastgood.audit.suppression import Comments, silence
+from lastgood.core.units import byte_size
 
 _LONGEST_LINE = 600
 _BEFORE_THE_PLACE = 200
+_MOST_BYTES = 1_000_000
+"""Of scripts and programs: a hundred times what people write."""
+_MOST_COMMANDS = 10_000
+"""Rules look at commands together: twice as many take four times as long."""
 _LIKE_BASH = ("", "bash", "sh", "dash", "ksh", "zsh")
 
 
@@ -37,6 +42,12 @@ def models_of(source: Source) -> Models:
     """The file as rules see it: as nothing, if it is nothing that they know."""
     kind = kind_of(source)
     read = Models(kind, [], [])
+    if kind is not Kind.POLICY and len(source.data) > _MOST_BYTES:
+        message = (
+            f"a file of {byte_size(len(source.data))}: those of more than {byte_size(_MOST_BYTES)} are not audited"
+        )
+        read.problems.append(Problem(path=source.path, message=message))
+        return read
     match kind:
         case Kind.BATCH:
             _read_batch(source, read)
@@ -93,7 +104,12 @@ def _read_batch(source: Source, read: Models) -> None:
         message = f"a batch script for {program}: only those for bash and sh are understood, so it was not audited"
         read.problems.append(Problem(path=source.path, message=message, span=Span(1, 1, 1, 1), is_partial=True))
         return
-    for script in scripts_in(BatchScript(source)):
+    whole = BatchScript(source)
+    if len(whole.commands) > _MOST_COMMANDS:
+        message = f"a script of {len(whole.commands)} commands: those of more than {_MOST_COMMANDS} are not audited"
+        read.problems.append(Problem(path=source.path, message=message))
+        return
+    for script in scripts_in(whole):
         if script.header.directives or late_directives(script) or any(misspelled_directives(script)):
             read.models.append(script)
             read.problems += _not_understood(script)

@@ -8,8 +8,8 @@ from lastgood.audit.finding import Problem
 from lastgood.audit.source import Source
 from lastgood.core.units import byte_size
 
-LIMIT_BYTES = 4 << 20
-"""What sbatch takes of a script where slurm.conf does not say more (max_script_size)."""
+LIMIT_BYTES = 4_000_000
+"""A slurm.conf with a line for each of ten thousand nodes has half of it."""
 
 
 def load(path: str) -> Source | Problem:
@@ -41,5 +41,5 @@ def _take(path: str, file: BinaryIO) -> Source | Problem:
     data = file.read(LIMIT_BYTES + 1)
     if len(data) > LIMIT_BYTES:
         limit = byte_size(LIMIT_BYTES)
-        return Problem(path=path, message=f"it is larger than {limit}, which is as much as sbatch takes: not audited")
+        return Problem(path=path, message=f"it is larger than {limit}, more than is read of a file: not audited")
     return Source(path, data)

@@ -38,6 +38,7 @@ class Source:
     def __init__(self, path: str, data: bytes) -> None:
         self.path = path
         self.data = data
+        self._last = (0, 0, 0)
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -76,4 +77,16 @@ class Source:
 
     def _place(self, offset: int) -> tuple[int, int]:
         line = bisect.bisect_right(self._starts, offset)
-        return line, len(self.text(self._starts[line - 1], offset)) + 1
+        if self._is_ascii:
+            return line, offset - self._starts[line - 1] + 1
+        # Places are mostly asked for in the order of the text: characters of a long line are not counted anew each time.
+        last_line, last_offset, last_column = self._last
+        if line != last_line or offset < last_offset:
+            last_offset, last_column = self._starts[line - 1], 1
+        column = last_column + len(self.text(last_offset, offset))
+        self._last = line, offset, column
+        return line, column
+
+    @cached_property
+    def _is_ascii(self) -> bool:
+        return self.data.isascii()
