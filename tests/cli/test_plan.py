@@ -44,7 +44,18 @@ def test_every_odd_plan_fits_80_columns(lastgood):
         ["--write", "30min", "--mtti", "2h", "--shape", "0.7", "--every", "1h", "--most-lost", "30min"],
         ["--write", "0s", "--gpus", "16384", "--preset", "rsc1", "--every", "30min"],
         ["--write", "10d", "--mtti", "1d", "--bytes", "900TB", "--nodes", "99999", "--gpus", "9999999"],
-        [*COMMON, "--local-write", "1s", "--replica-write", "2s", "--no-requeue", "--max-bandwidth", "1MB/s"],
+        [
+            *COMMON,
+            "--local-write",
+            "1s",
+            "--replica-write",
+            "2s",
+            "--no-requeue",
+            "--max-bandwidth",
+            "1MB/s",
+            "--bytes",
+            "1TB",
+        ],
     ):
         said = lastgood("plan", *words)
         assert said.code in (0, 2), said.err
@@ -100,6 +111,8 @@ def test_a_job_that_has_saved_tells_its_own_costs(lastgood, saved):
     assert "median of 3 saves, 20 to 90 s" in plan.save.source
     assert (plan.nodes, plan.gpus) == (2, 16)
     assert planned(lastgood, "--job", saved.path, "--stall", "2s").save.stall_s == 2.0
+    stated = planned(lastgood, "--job", saved.path, "--write", "1min").save
+    assert (stated.write_s, stated.stall_s) == (60.0, 1.5)
 
 
 def test_a_job_without_saves_says_what_to_give(lastgood, tmp_path):
@@ -234,7 +247,7 @@ BAD = [
     (["--write", "2min", "--most-lost", "0s"], "must be more than nothing"),
     (["--write", "2min", "--max-write-share", "0.1"], "not a share"),
     (["--write", "2min", "--max-write-share", "150%"], "not a share"),
-    (["--write", "2min", "--max-bandwidth", "1GB"], "not a speed"),
+    (["--write", "2min", "--bytes", "1GB", "--max-bandwidth", "1GB"], "not a speed"),
     (["--write", "2min", "--time", "3min"], "leaves no time for work"),
     (["--write", "9999999d"], "longer than ten years"),
     (["--write", "2min", "--bytes", "98 gigs"], "not a number of bytes"),
@@ -243,6 +256,9 @@ BAD = [
     (["--write-speed", "1GB/s"], "of how many bytes?"),
     (["--measure", "."], "how many bytes?"),
     (["--write", "2min", "--measure-most", "1GB"], "--measure-most"),
+    (["--write", "2min", "--writers", "4"], "--writers"),
+    (["--write", "2min", "--max-bandwidth", "1GB/s"], "of how many bytes?"),
+    (["--write", "2min", "--same-nodes", "0.5"], "--same-nodes 0.5: not a share"),
     (["--write", "2min", "--local-write", "1s", "--measure-local", "."], "say the same"),
     (["--write", "2min", "--partition", "day"], "where to look"),
 ]

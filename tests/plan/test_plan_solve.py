@@ -202,6 +202,16 @@ def test_a_local_disk_is_taken_where_it_gains_and_lastgood_can() -> None:
     assert solve(situation(2, 20, **slow)).way.name == "asynchronous shared", "a gain below half a percent is none"
 
 
+def test_a_tolerated_loss_is_not_kept_on_other_nodes() -> None:
+    failures = Failures(per_1000_node_days=1.0, others_per_day=10.0)
+    s = situation(
+        2, 900, failures=failures, local_write_s=10.0, same_nodes=0.9, most_lost_s=1000.0, max_write_share=0.1
+    )
+    solved = solve(s)
+    assert solved.way.name == "asynchronous local"
+    assert any("other nodes go on from what was promoted" in doubt for doubt in solved.doubts)
+
+
 def test_where_the_job_goes_to_other_nodes_its_disk_gains_nothing() -> None:
     s = situation(2, 900, local_write_s=10.0)
     local = next(way for way in ways_of(s) if way.name == "asynchronous local")

@@ -49,6 +49,8 @@ def inputs_of(parsed: argparse.Namespace) -> Inputs:
     told = journal_of(parsed.job) if parsed.job else None
     nodes, gpus = _size(parsed, told, notes)
     wanted = size_of(parsed, told)
+    if parsed.max_bandwidth is not None and not wanted:
+        raise UsageError("--max-bandwidth: of how many bytes?", remedy="give --bytes 14x7e9 or --parameters 7e9")
     cluster = _cluster(parsed)
     counted = None if parsed.history is None else _history(parsed.history, parsed.partition)
     save, source = save_of(parsed, told, wanted, nodes, notes)
@@ -93,8 +95,12 @@ def _check(parsed: argparse.Namespace) -> None:
         raise UsageError(
             "--recipe says how many bytes each parameter has: of how many?", remedy="give --parameters 7e9"
         )
-    if parsed.measure is None and (parsed.measure_most is not None):
+    if parsed.measure is None and parsed.measure_local is None and parsed.measure_most is not None:
         raise UsageError("--measure-most says how much --measure writes", remedy="give --measure DIR, or leave it out")
+    if parsed.measure is None and parsed.writers is not None:
+        raise UsageError(
+            "--writers says how many write as --measure does", remedy="give --measure DIR, or leave it out"
+        )
     if parsed.local_write is not None and parsed.measure_local is not None:
         raise UsageError("--local-write and --measure-local say the same", remedy="give one of them")
     if parsed.partition is not None and not parsed.policy and parsed.history is None:
@@ -259,6 +265,6 @@ def _shape(text: str | None) -> float:
     if not 0.2 <= shape <= 5:
         raise UsageError(
             f"--shape {text}: from 0.2 (bursts) to 5 (wear); 1 has no memory",
-            remedy="0.7 to 0.8 was seen on large clusters; leave it out if nothing tells",
+            remedy="0.7 to 0.8 was seen on large clusters (Schroeder and Gibson, DSN 2006); leave it out if nothing tells",
         )
     return shape

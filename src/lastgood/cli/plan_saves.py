@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 
 def journal_of(path: str) -> "Told":
+    """Raises what opening a job does."""
     from lastgood.cli.jobs import open_named
     from lastgood.launch.history import read_records
     from lastgood.plan.journal import told_by
@@ -27,7 +28,7 @@ def journal_of(path: str) -> "Told":
 
 
 def size_of(parsed: argparse.Namespace, told: "Told | None") -> float:
-    """0 if nobody said."""
+    """Bytes of the state; 0 if nobody said."""
     if parsed.bytes is not None:
         return quantities.parse_bytes(parsed.bytes)
     if parsed.parameters is not None:
@@ -40,8 +41,11 @@ def size_of(parsed: argparse.Namespace, told: "Told | None") -> float:
 def save_of(
     parsed: argparse.Namespace, told: "Told | None", wanted: float, nodes: int, notes: list[str]
 ) -> tuple[SaveCost, str]:
+    """What a save costs, and where that is from. Measures, if that was asked for."""
     stall_s = optional_duration("--stall", parsed.stall)
     stall_source = "stall stated"
+    if stall_s is None and told is not None and told.stall_s is not None:
+        stall_s, stall_source = told.stall_s, "stall from the journal"
     if parsed.measure is not None:
         measured = _measured("--measure", parsed.measure, parsed, wanted, parsed.writers or 1)
         write_s, source = measured.write_s, str(measured)
@@ -65,8 +69,6 @@ def save_of(
             )
         spread = f"{told.fastest_s:.3g} to {told.slowest_s:.3g} s"
         write_s, source = told.write_s, f"journal: median of {told.saves} saves, {spread}"
-        if stall_s is None and told.stall_s is not None:
-            stall_s, stall_source = told.stall_s, "stall from the journal"
     if stall_s is None:
         if write_s:
             notes.append(
@@ -100,6 +102,7 @@ def _copied(size: float) -> tuple[float, float]:
 
 
 def local_write_of(parsed: argparse.Namespace, told: "Told | None", wanted: float) -> float | None:
+    """Of a save to the node's own disk; None if nothing tells."""
     if parsed.measure_local is not None:
         nodes = parsed.nodes or 1
         return _measured("--measure-local", parsed.measure_local, parsed, wanted, nodes).write_s

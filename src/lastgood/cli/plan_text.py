@@ -49,7 +49,7 @@ def _reasons(plan: "PlanAnswer", s: "Situation") -> list[str]:
     said = f"{plan.decided}: {plan.reason}" if plan.decided not in ("stated", "simulation") else plan.reason
     lines = _row("because", said)
     lines += _row("", "formulas: " + _list(plan.candidates))
-    lines += _row("", "bounds: " + _list(_worth_saying(plan)))
+    lines += _row("", "bounds: " + _list(plan.bounds))
     lines += _row("how", _how(plan))
     if plan.simulation is not None:
         formula = f"{100 * (1 - plan.simulation.formula_share):.1f} %"
@@ -68,10 +68,6 @@ def _how(plan: "PlanAnswer") -> str:
     minutes = plan.interval_s / 60
     every = f"{minutes:.0f}min" if minutes >= 10 else f"{plan.interval_s:.0f}s"
     return f'Run(every="{every}"): every="auto" would not come to it by itself'
-
-
-def _worth_saying(plan: "PlanAnswer") -> "list[PlannedCandidate]":
-    return [one for one in plan.bounds if one.interval_s < 1e11]
 
 
 def _list(candidates: "Sequence[PlannedCandidate]") -> str:

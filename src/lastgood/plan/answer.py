@@ -74,8 +74,7 @@ def answer(s: Situation, solved: Solved, cluster: Cluster, assumed: Sequence[str
 
 
 def _told(candidates: list[Candidate]) -> list[document.PlannedCandidate]:
-    # A bound that does not bind has no number in JSON.
-    return [document.PlannedCandidate(c.name, c.formula, min(c.interval_s, 1e12)) for c in candidates]
+    return [document.PlannedCandidate(c.name, c.formula, c.interval_s) for c in candidates]
 
 
 def _wrongs(wrongs: list[Wrong]) -> list[document.PlannedWrong]:

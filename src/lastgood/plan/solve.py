@@ -231,15 +231,26 @@ def _why_simulate(s: Situation, way: Way, interval_s: float) -> str:
     return ""
 
 
+def _why_not_kept(s: Situation, way: Way, choice: Choice) -> str:
+    if s.every_s is not None:
+        return "that interval was stated"
+    if way.promotion is not None:
+        return "other nodes go on from what was promoted"
+    return choice.reason
+
+
 def _doubts(
     s: Situation, way: Way, interval_s: float, choice: Choice, formula: float, simulated: Simulated | None
 ) -> list[str]:
     doubts = []
     worst_s = interval_s + way.write_s + s.detection_s
+    if way.promotion is not None and way.promotion.share > 0:
+        far = way.promotion
+        worst_s = max(worst_s, max(far.interval_s, interval_s) + far.write_s + s.detection_s)
     if s.most_lost_s is not None and worst_s > s.most_lost_s * (1 + 1e-9):
         doubts.append(
             f"{rounded(s.most_lost_s)} of tolerated loss is not kept: up to {rounded(worst_s)} is lost at once, because "
-            f"{'that interval was stated' if s.every_s is not None else choice.reason}"
+            f"{_why_not_kept(s, way, choice)}"
         )
     if s.every_s is None:
         best_s = formulas.exact_interval_s(way.stall_s, _near_mtti_s(s, way))
