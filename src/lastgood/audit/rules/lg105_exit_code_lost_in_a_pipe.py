@@ -7,6 +7,8 @@ from lastgood.audit.batch.readers import consequence, shown
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.rule import Context, Hit, Rule, Severity
 
+_REMEDY = "put `set -o pipefail` above it, or `exit ${PIPESTATUS[0]}` behind it"
+
 
 def check(script: BatchScript, context: Context) -> Iterator[Hit]:
     found = main_work(script)
@@ -22,9 +24,14 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
     yield Hit(
         span=command.span,
         message=f"the exit code of {shown(script, command)} is lost in the pipe{also}: when it fails, {then}",
-        remedy="put `set -o pipefail` above it, or `exit ${PIPESTATUS[0]}` behind it",
+        # A plain sh has no such option.
+        remedy=f"begin the script with `#!/bin/bash`, and {_REMEDY}" if _is_sh(script) else _REMEDY,
         severity=severity,
     )
+
+
+def _is_sh(script: BatchScript) -> bool:
+    return script.source.line(1).strip().endswith(("/sh", " sh"))
 
 
 RULE = Rule(

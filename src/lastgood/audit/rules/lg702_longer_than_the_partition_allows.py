@@ -6,6 +6,7 @@ from lastgood.audit.batch.limits import in_words, partitions, time_limit_s
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.policy import Policy
 from lastgood.audit.rule import Context, Hit, Rule, Severity
+from lastgood.audit.source import Span
 from lastgood.schedulers.slurm_text import parse_slurm_duration
 
 
@@ -16,14 +17,22 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
     names = partitions(script, policy)
     allowed = [_most(policy, name) for name in names]
     known = [seconds for seconds in allowed if seconds is not None]
-    if not known or len(known) != len(names) or limit <= max(known):
+    if known and len(known) == len(names) and limit > max(known):
+        where = f"partition {names[0]} allows" if len(names) == 1 else f"partitions {', '.join(names)} allow"
+        yield _hit(asked.span, where, max(known), "PartitionTimeLimit", "partition")
         return
-    where = f"partition {names[0]} allows" if len(names) == 1 else f"partitions {', '.join(names)} allow"
-    yield Hit(
-        span=asked.span,
-        message=f"{where} {in_words(max(known))} at most: Slurm refuses the job, or lets it wait for ever "
-        "(PartitionTimeLimit)",
-        remedy=f"ask for at most {in_words(max(known))}, in segments that resume, or for another partition",
+    qos = script.header.value("qos")
+    wall = policy.qos.get(qos, {}).get("maxwall")
+    most = parse_slurm_duration(wall.value) if wall is not None else None
+    if most is not None and limit > most:
+        yield _hit(asked.span, f"QOS {qos} allows", most, "QOSMaxWallDurationPerJobLimit", "QOS")
+
+
+def _hit(span: Span, where: str, most_s: float, reason: str, other: str) -> Hit:
+    return Hit(
+        span=span,
+        message=f"{where} {in_words(most_s)} at most: Slurm refuses the job, or lets it wait for ever ({reason})",
+        remedy=f"ask for at most {in_words(most_s)}, in segments that resume, or for another {other}",
     )
 
 
@@ -36,7 +45,7 @@ RULE = Rule(
     code="LG702",
     name="longer-than-the-partition-allows",
     severity=Severity.WASTEFUL,
-    what="With the cluster's settings: a `--time` above MaxTime of each partition that the job names.",
+    what="With the cluster's settings: a `--time` above MaxTime of each partition that the job names, or above its QOS's MaxWall.",
     why="By EnforcePartLimits sbatch refuses such a job, or it stays in the queue with the reason PartitionTimeLimit.",
     bad="""\
 #!/bin/bash
