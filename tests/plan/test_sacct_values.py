@@ -36,8 +36,9 @@ def test_a_state_by_its_short_name(short, long):
 
 
 def test_a_cancellation_by_root_is_told_apart():
-    endings = figures(run(State="CANCELLED by 0"), run(JobID="2", State="CANCELLED by 100")).endings
-    assert [(e.name, e.runs) for e in endings] == [("cancelled", 1), ("cancelled by root", 1)]
+    answer = figures(run(State="CANCELLED by 0"), run(JobID="2", State="CANCELLED by 100"))
+    assert [(e.name, e.runs) for e in answer.endings] == [("cancelled", 1), ("cancelled by root", 1)]
+    assert [note for note in answer.notes if "root cancelled 1 of the runs, of 24 node-hours" in note]
 
 
 @pytest.mark.parametrize("code", ["0:9", "0:15", "137:0", "9:0"])

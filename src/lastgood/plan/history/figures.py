@@ -15,7 +15,7 @@ from lastgood.plan.history.answer import (
     PeriodFigures,
 )
 from lastgood.plan.history.bursts import sizes_of, with_events
-from lastgood.plan.history.endings import ENDINGS, OUT_OF_MEMORY, PROGRAM
+from lastgood.plan.history.endings import CANCELLED_BY_ROOT, ENDINGS, OUT_OF_MEMORY, PROGRAM
 from lastgood.plan.history.exposure import FAILURE_CODES, Window, day_of, moment_of, span_of, with_exposure
 from lastgood.plan.history.nodes import worst_nodes
 from lastgood.plan.history.runs import Reading
@@ -51,7 +51,7 @@ def figures_of(
     told = told or source
     if begin is not None:
         told += f", {_shown(begin, reading)[:10]} to {_shown(end, reading)[:10]}"
-    notes = [*reading.notes, *([unsure] if unsure else [])]
+    notes = [note for note in (*reading.notes, unsure, _by_root(table)) if note]
     return AccountingAnswer(
         source=source,
         rows=reading.rows,
@@ -79,6 +79,17 @@ def figures_of(
         bursts=_bursts(ends),
         not_understood=[MisreadFigures(found.what, found.rows, found.examples) for found in reading.misread],
         notes=notes,
+    )
+
+
+def _by_root(table: pl.DataFrame) -> str:
+    of_root = table.filter(pl.col("ending") == CANCELLED_BY_ROOT.code)
+    if not of_root.height:
+        return ""
+    hours = of_root["node_s"].sum() / _HOUR_S
+    return (
+        f"root cancelled {of_root.height:,} of the runs, of {hours:,.0f} node-hours; they are no failures here: if that "
+        "was a drain or a maintenance, look closer"
     )
 
 
