@@ -71,6 +71,7 @@ def test_columns_count_characters_and_crlf_is_no_part_of_a_line() -> None:
         "apiVersion: example.org/v1\nkind: Unheard\nspec: {replicas: 3}\n",
         "apiVersion: apps/v1\nkind: Deployment\nspec: {template: {spec: {containers: [{name: a}]}}}\n",
         "kind: Job\nnot: of Kubernetes\n",
+        "apiVersion: engine.example.org/v1\nkind: Job\nspec: {backoffLimit: 0}\n",
         "# nothing\n",
         "",
         "- a\n- b\n",

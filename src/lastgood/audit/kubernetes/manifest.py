@@ -19,8 +19,17 @@ REPLICAS = {
     "MXJob": "mxReplicaSpecs",
 }
 """Kinds of the training operator, and where their pods stand."""
-KINDS = ("Job", "CronJob", "Pod", "JobSet", "TrainJob", "RayJob", *REPLICAS)
-"""All kinds that are read."""
+GROUPS = {
+    "Job": ("batch/", "batch.volcano.sh/"),
+    "CronJob": ("batch/",),
+    "Pod": ("v1",),
+    "JobSet": ("jobset.x-k8s.io/",),
+    "TrainJob": ("trainer.kubeflow.org/",),
+    "RayJob": ("ray.io/",),
+    **dict.fromkeys(REPLICAS, ("kubeflow.org/",)),
+}
+"""All kinds that are read, with the API groups that have them: others use the same names."""
+KINDS = tuple(GROUPS)
 _MOST_CONTAINERS = 60
 _BY_DEFAULT = {"PyTorchJob": "OnFailure", "PaddleJob": "OnFailure"}
 """What the training operator (1.9) fills in; Never for the others."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import yaml
 
 from lastgood.audit.finding import Problem
-from lastgood.audit.kubernetes.manifest import KINDS, Claim, Manifest
-from lastgood.audit.kubernetes.templates import Blanked, blank, variables
+from lastgood.audit.kubernetes.manifest import GROUPS, KINDS, Claim, Manifest
+from lastgood.audit.kubernetes.templates import UNKNOWN, Blanked, blank, variables
 from lastgood.audit.kubernetes.values import Value
 from lastgood.audit.source import Source, Span
 
@@ -53,7 +53,7 @@ def read_manifests(source: Source) -> tuple[list[Manifest], list[Problem]]:
     claims = {claim.name: claim for root, _, _ in roots for claim in _claim(root)}
     manifests = []
     for root, first, last in roots:
-        if root.text("kind") in KINDS and root.text("apiVersion"):
+        if _is_workload(root):
             own = tuple(line for line in blanked.lines if first < line <= last)
             manifests.append(Manifest(root, claims, own))
     filled_in = sorted({*blanked.lines, *variables(text)})
@@ -95,6 +95,11 @@ def _unpacked(root: Value, depth: int = 0) -> Iterator[Value]:
             yield from _unpacked(item, depth + 1)
     else:
         yield root
+
+
+def _is_workload(root: Value) -> bool:
+    api = root.text("apiVersion")
+    return bool(api) and (UNKNOWN in api or api.startswith(GROUPS.get(root.text("kind"), ())))
 
 
 def _claim(root: Value) -> Iterator[Claim]:
