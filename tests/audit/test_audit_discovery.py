@@ -30,6 +30,16 @@ def test_a_directory_gives_what_looks_like_a_job(tmp_path: Path) -> None:
     assert names(tmp_path) == ["a.sh", "b.sbatch", "c.slurm", "d.job", "e.bash", "f.yaml", "g.yml", "run"]
 
 
+def test_files_of_data_are_not_even_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a.npy", "ckpt.000123", "b.h5", "train.py", "job", "job.cmd", "job.sh.j2"):
+        (tmp_path / name).write_text(JOB)
+    opened: list[str] = []
+    real = os.open
+    monkeypatch.setattr(os, "open", lambda path, *rest: (opened.append(os.path.basename(path)), real(path, *rest))[1])
+    assert names(tmp_path) == ["job", "job.cmd", "job.sh.j2"]
+    assert opened == ["job", "job.cmd", "job.sh.j2"]
+
+
 def test_repositories_environments_and_what_is_excluded_are_passed_over(tmp_path: Path) -> None:
     for place in (".git", "venv", "node_modules", "mine", "env2", "keep"):
         (tmp_path / place).mkdir()

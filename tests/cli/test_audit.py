@@ -203,6 +203,22 @@ def test_standard_input_cannot_be_fixed(lastgood):
     assert said.code == 2 and "--diff" in said.err
 
 
+def test_a_diff_has_one_format(lastgood):
+    assert lastgood("audit", "--diff", "--format", "json", write("job.sh", CLEAN)).code == 2
+
+
+@pytest.mark.slow
+def test_other_commands_do_not_load_the_audit():
+    code = (
+        "import sys\nfrom lastgood.cli.main import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        "import lastgood.cli.ls_command, lastgood.cli.run_command, lastgood.cli.answers\n"
+        "print(sorted(m for m in sys.modules if m in ('yaml', 'tree_sitter') or m.startswith('lastgood.audit.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.splitlines()[-1] == "['lastgood.audit.formats', 'lastgood.audit.formats.answers']"
+
+
 POLICY = "ClusterName=c\nSlurmctldHost=h\nJobRequeue=0\n"
 
 

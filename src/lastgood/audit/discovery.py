@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from lastgood.audit.finding import Problem
-from lastgood.audit.recognise import may_be_worth_reading
+from lastgood.audit.recognise import begins_like_one, is_named_like_one, may_be_one
 
 SKIPPED = frozenset(
     {".git", ".hg", ".svn", ".venv", "venv", ".tox", ".nox", "node_modules", "__pycache__", "site-packages"}
@@ -87,14 +87,16 @@ def _is_excluded(path: str, name: str, patterns: Sequence[str]) -> bool:
 
 def _looks_like_one(path: str, name: str) -> bool:
     """By name, or by its first bytes. What cannot be opened is passed over: nobody asked for it."""
-    if may_be_worth_reading(name, b""):
+    if is_named_like_one(name):
         return os.path.isfile(path)
+    if not may_be_one(name):
+        return False
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
         return False
     try:
-        return stat.S_ISREG(os.fstat(fd).st_mode) and may_be_worth_reading(name, os.read(fd, _HEAD_BYTES))
+        return stat.S_ISREG(os.fstat(fd).st_mode) and begins_like_one(os.read(fd, _HEAD_BYTES))
     except OSError:
         return False
     finally:

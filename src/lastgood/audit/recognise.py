@@ -67,9 +67,28 @@ def interpreter(source: Source) -> str:
     return names[0] if names else ""
 
 
-def may_be_worth_reading(name: str, head: bytes) -> bool:
-    """Whether a file that nobody named is looked at: by its name, or by `#SBATCH` near its top."""
-    lowered = name.lower()
-    if lowered.endswith((*_SHELL_SUFFIXES, *_YAML_SUFFIXES)):
-        return True
+_OTHERS = frozenset(
+    """
+    a bak bin bmp bz2 c cc cfg cif class cpp cu cube cxx csv dat data db dll docx eps err exe f f90 fa fasta fastq gif go gro gz h
+    h5 hdf5 hpp html in inp ini ipynb jar java jpeg jpg js json jsonl lib lock log md mdp mp4 nc npy npz o out parquet pdb pdf
+    pickle pkl png pt pth py pyc pyi pyx r rst safetensors so svg tar tex tfrecord tgz tif tiff toml tpr trr ts tsv txt vtk vtu wav
+    webp xls xlsx xml xtc xyz xz zip zst
+    """.split()
+)
+"""Suffixes of files that are no scripts: a directory of data has millions of them, and they are not opened."""
+
+
+def is_named_like_one(name: str) -> bool:
+    """Whether a file that nobody named is read for its name."""
+    return name.lower().endswith((*_SHELL_SUFFIXES, *_YAML_SUFFIXES))
+
+
+def may_be_one(name: str) -> bool:
+    """Whether such a file is opened, to see whether it is one."""
+    suffix = name.rpartition(".")[2].lower() if "." in name else ""
+    return suffix not in _OTHERS and not suffix.isdigit()
+
+
+def begins_like_one(head: bytes) -> bool:
+    """Whether it has `#SBATCH` near its top."""
     return head.startswith(b"#!") and b"\0" not in head and _DIRECTIVE.search(head) is not None

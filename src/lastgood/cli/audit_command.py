@@ -108,6 +108,8 @@ def _request(parsed: argparse.Namespace) -> "Request":
         )
     if parsed.fix and STANDARD_INPUT in parsed.paths:
         raise UsageError("standard input cannot be fixed", remedy="--diff shows what to change")
+    if parsed.diff and parsed.format != "text":
+        raise UsageError(f"--diff prints a diff, not {parsed.format}", remedy="leave out one of the two")
     check_parsers()
     write_s = parse_duration(parsed.write) if parsed.write else None
     rules = select(all_rules(), words_of(parsed.select), words_of(parsed.ignore))
