@@ -122,6 +122,7 @@ def test_a_job_without_saves_says_what_to_give(lastgood, tmp_path):
     assert lastgood("plan", "--job", tmp_path / "absent").code == 66
 
 
+@pytest.mark.slow
 def test_a_real_save_is_measured_and_removed(lastgood, tmp_path):
     said = lastgood("plan", "--measure", tmp_path, "--bytes", "14x1e5")
     assert said.code == 0, said.err
@@ -129,6 +130,7 @@ def test_a_real_save_is_measured_and_removed(lastgood, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_one_writer_for_many_nodes_is_said(lastgood, tmp_path):
     words = ["--measure", tmp_path, "--bytes", "14x1e5", "--nodes", "4"]
     assert "--writers 4" in lastgood("plan", *words).err

@@ -92,7 +92,7 @@ def test_a_chain_is_used_only_where_nothing_is_requeued() -> None:
     chain = chosen(situation(), Cluster(may_requeue=False))[CHAIN]
     assert chain.verdict is Verdict.USE
     assert "--segments" in chain.setting
-    assert "never afterok" in chain.reason
+    assert "afterany, never afterok" in chain.reason
     assert "--work" in chosen(situation(work_s=None), Cluster(may_requeue=False))[CHAIN].reason
 
 

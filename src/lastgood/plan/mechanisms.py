@@ -123,7 +123,7 @@ def _chain(s: Situation, segments: Segments | None, cluster: Cluster) -> Mechani
         reason = f"{segments.count:,} segments are too many to queue; lastgood keeps one of its own waiting"
         return Mechanism(CHAIN, Verdict.LEAVE, "", reason)
     verdict = Verdict.USE if segments.count > 1 else Verdict.LEAVE
-    reason = "each begins after the one before, however that ended (afterany, never afterok)"
+    reason = "a chain by afterany, never afterok: what is not needed is cancelled"
     return Mechanism(CHAIN, verdict, f"--segments {segments.count}", reason)
 
 
