@@ -213,6 +213,21 @@ def test_a_job_that_is_requeued_every_few_seconds_is_one_failure():
     assert (answer.rate.failures, answer.attempts.most) == (1, 35)
 
 
+def test_short_preemptions_of_one_array_on_several_days_are_several():
+    answer = figures(*[row(f"5_{n}", "PREEMPTED", 86400 * n, 5) for n in range(6)])
+    assert (answer.rate.failures, answer.bursts) == (6, [])
+
+
+def test_a_mistake_that_an_array_makes_slowly_is_one():
+    answer = figures(*[row(f"5_{n}", "FAILED", 86400 * n, 5) for n in range(6)])
+    assert [(e.runs, e.events) for e in answer.endings] == [(6, 1)]
+
+
+def test_two_short_failures_are_two():
+    answer = figures(row(1, "NODE_FAIL", 0, 5), row(2, "NODE_FAIL", 100, 5))
+    assert (answer.rate.failures, answer.bursts) == (2, [])
+
+
 def test_long_runs_are_no_burst():
     answer = figures(*[row(f"5_{n}", "NODE_FAIL", 100_000 * n, 7200) for n in range(10)])
     assert (answer.rate.failures, answer.bursts) == (10, [])

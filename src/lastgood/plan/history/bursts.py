@@ -8,6 +8,8 @@ see core.poisson.
 
 import polars as pl
 
+from lastgood.plan.history.endings import OUT_OF_MEMORY, PROGRAM
+
 SHORT_S = 60
 """What lives less has done nothing yet."""
 FEWEST = 3
@@ -28,32 +30,35 @@ def with_events(ends: pl.DataFrame) -> pl.DataFrame:
         return ends.with_columns(
             burst=pl.lit(None, pl.String), burst_number=pl.lit(None, pl.Int64), is_repeat=pl.lit(False)
         )
-    of_job = ["cluster", "job", "ending"]
-    many = short.filter(pl.len().over(of_job) >= FEWEST)
-    arrays = many.select("row", *of_job, burst=pl.format("job {}", "job"))
-    alone = short.join(arrays.select("row"), on="row", how="anti")
-    nodes = _of_nodes(alone)
+    # A mistake in the program stays one, however slowly an array gets its nodes.
+    is_mistake = pl.col("ending").is_in([PROGRAM.code, OUT_OF_MEMORY.code])
+    of_jobs = _chains(short, ["cluster", "job"], is_mistake).with_columns(burst=pl.format("job {}", "job"))
+    alone = short.join(of_jobs.select("row"), on="row", how="anti").with_columns(
+        place=pl.coalesce(pl.col("failed_node").cast(pl.String), pl.col("node_list").cast(pl.String))
+    )
+    of_nodes = _chains(alone.filter(pl.col("place").is_not_null()), ["cluster", "place"], pl.lit(False))
     bursts = pl.concat(
         [
-            arrays.select("row", "burst", burst_number=pl.struct(of_job).rank("dense").cast(pl.Int64)),
-            nodes.select("row", "burst", burst_number=-1 - pl.col("chain").cast(pl.Int64)),
-        ],
-    ).with_columns(is_repeat=pl.col("row") != pl.col("row").min().over("burst_number"))
+            of_jobs.select("row", "burst", burst_number=pl.col("chain").cast(pl.Int64)),
+            of_nodes.select(
+                "row", pl.format("node {}", "place").alias("burst"), burst_number=-pl.col("chain").cast(pl.Int64)
+            ),
+        ]
+    ).with_columns(is_repeat=pl.col("row") != pl.col("row").first().over("burst_number"))
     found = ends.join(bursts, on="row", how="left", maintain_order="left")
     return found.with_columns(pl.col("is_repeat").fill_null(False))
 
 
-def _of_nodes(short: pl.DataFrame) -> pl.DataFrame:
-    """Short runs on the same node (or nodes), one soon after the other."""
-    place = pl.coalesce(pl.col("failed_node").cast(pl.String), pl.col("node_list").cast(pl.String))
-    placed = short.with_columns(place=place).filter(pl.col("place").is_not_null() & pl.col("end").is_not_null())
-    placed = placed.sort("cluster", "place", "ending", "end")
+def _chains(short: pl.DataFrame, by: list[str], for_ever: pl.Expr) -> pl.DataFrame:
+    """Short runs that follow each other soon (or whenever, where `for_ever`), with the number of their chain, in order."""
+    by = [*by, "ending"]
+    short = short.sort(*by, "end", nulls_last=True)
     same = pl.lit(True)
-    for name in ("cluster", "place", "ending"):
+    for name in by:
         same &= pl.col(name).eq_missing(pl.col(name).shift(1))
-    goes_on = same & (pl.col("end").cast(pl.Int64).diff() <= _PAUSE_S)
-    placed = placed.with_columns(chain=(~goes_on).fill_null(True).cum_sum())
-    return placed.filter(pl.len().over("chain") >= FEWEST).select("row", "chain", burst=pl.format("node {}", "place"))
+    goes_on = same & ((pl.col("end").cast(pl.Int64).diff() <= _PAUSE_S) | for_ever)
+    short = short.with_columns(chain=(~goes_on.fill_null(False)).cum_sum())
+    return short.filter(pl.len().over("chain") >= FEWEST)
 
 
 def sizes_of(failures: pl.DataFrame) -> list[tuple[int, int]]:
