@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lastgood.audit.batch.applications import mdruns
 from lastgood.audit.batch.attempts import is_chain, is_chain_of_jobs, submitted
 from lastgood.audit.batch.changes import local_storage, new_at_each_start
-from lastgood.audit.batch.copies import Copied, is_copied
+from lastgood.audit.batch.copies import Copied, Copies
 from lastgood.audit.batch.newest import choices_of_newest
 from lastgood.audit.batch.places import directory_of, is_training, only_reads, places_of
 from lastgood.audit.batch.script import BatchScript, scripts_in
@@ -178,7 +178,7 @@ def test_when_a_directory_is_copied(text: str, when: Copied) -> None:
     read = script(text)
     root = script("x /tmp/a").commands[0].words[1]
     work = next(command for command in read.commands if command.name == "work")
-    assert is_copied(read, root, work) == when
+    assert Copies(read).when(root, work) == when
 
 
 @pytest.mark.parametrize(

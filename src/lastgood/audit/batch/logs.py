@@ -15,6 +15,7 @@ from lastgood.audit.rule import Context
 
 _PATTERN = re.compile(r"%(\d*)([A-Za-z%])")
 _RESTARTS = "r"
+_MOST_WORK = 200
 NOWHERE = ("/dev/null", "none")
 
 
@@ -60,7 +61,7 @@ def is_new_at_each_restart(script: BatchScript) -> bool:
 
 def truncated_files(script: BatchScript) -> Iterator[Truncated]:
     """Files that the work's output begins anew, with a name that stays the same."""
-    for command, launch in script.work:
+    for command, launch in script.work[:_MOST_WORK]:
         for redirect in command.redirects:
             operator = redirect.operator.lstrip("0123456789")
             if operator in (">", "&>", ">|", ">&") and _is_log(script, redirect.target):

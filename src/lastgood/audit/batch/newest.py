@@ -1,5 +1,6 @@
 """How a script finds its newest checkpoint: `ls *.pt | sort | tail -1` and its like. Pure."""
 
+import itertools
 import re
 from collections.abc import Iterator
 
@@ -38,6 +39,7 @@ _RESUMES = re.compile(
     r"resum|restart|continu|(^|\s)-cpi\b|--?load\b|init[-_]?(from|check|ckpt|model)|start[-_]?from|read_restart",
     re.IGNORECASE,
 )
+_MOST = 100
 _LAST = ("tail", "head")
 
 
@@ -56,9 +58,9 @@ class Choice(msgspec.Struct, frozen=True):
 
 def choices_of_newest(script: BatchScript) -> Iterator[Choice]:
     """Each pipe that lists checkpoints and takes the first or last of them."""
-    for stages in _pipes(script):
-        listing, *others = stages
-        if listing.name not in ("ls", "find") or not any(stage.name in _LAST for stage in others):
+    pipes = (stages for stages in _pipes(script) if stages[0].name in ("ls", "find"))
+    for listing, *others in itertools.islice(pipes, _MOST):
+        if not any(stage.name in _LAST for stage in others):
             continue
         name = _variable(script, listing)
         texts = [script.resolve(word).text for word in listing.arguments]
@@ -70,7 +72,7 @@ def choices_of_newest(script: BatchScript) -> Iterator[Choice]:
             _PADDED.search(text) or _OF_A_DATE.search(name) or not any(_is_numbered(path) for path in texts)
         ):
             continue
-        span = script.source.span(listing.begin, stages[-1].end)
+        span = script.source.span(listing.begin, others[-1].end)
         is_silent = any(r.operator.startswith("2>") and r.target.text == "/dev/null" for r in listing.redirects)
         yield Choice(span, by, listing, is_silent, name)
 

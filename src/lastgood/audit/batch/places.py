@@ -1,5 +1,6 @@
 """Where the work of a script keeps what it saves: the paths that it is given, and where it stands. Pure."""
 
+import bisect
 import re
 from collections.abc import Iterator
 
@@ -49,6 +50,9 @@ _READS = re.compile(
 _EPOCHS = re.compile(
     r"-*(.*\.)?(n|num|max|total)?-?(train|training)?-?epochs?\Z|-*(.*\.)?((max|total|num)-)?(train|training)-(steps|iters|iterations)\Z"
 )
+_LOOK_BACK = 50
+MOST_WORK = 200
+"""So many programs of one script are looked at; more of them are made by a program, and alike."""
 _LAUNCHERS = ("torchrun", "accelerate", "deepspeed")
 
 
@@ -70,7 +74,7 @@ class Place(msgspec.Struct, frozen=True):
 def places_of(script: BatchScript) -> list[Place]:
     """The directories for checkpoints, or for all results, that the programs of the work are given."""
     found: dict[tuple[int, str], Place] = {}
-    for command, launch in script.work:
+    for command, launch in script.work[:MOST_WORK]:
         if only_reads(launch):
             continue
         for place in _of_command(script, command, launch):
@@ -254,27 +258,33 @@ def _choices(script: BatchScript, value: Word, written: Word) -> tuple[Word, ...
 
 def directory_of(script: BatchScript, command: Command) -> Word | None:
     """Where a command runs, as far as the script says; None for where the job was submitted, or where it is not known."""
-    found: Word | None = None
-    for other in script.commands:
-        around = other.around
-        if other.begin >= command.begin:
+    behind: list[Word] = []
+    moves = script.moves
+    at = bisect.bisect_left(moves, command.begin, key=lambda move: move.begin)
+    for move in reversed(moves[max(0, at - _LOOK_BACK) : at]):
+        around = move.around
+        if around.in_substitution or around.within == "trap" or around.function not in ("", command.around.function):
+            continue
+        if around.in_subshell and not command.around.in_subshell:
+            continue
+        target = _target(script, move)
+        if target is None:
+            return None
+        behind.append(target)
+        if is_absolute(target):
             break
-        if other.name not in ("cd", "pushd", "popd") or around.in_substitution or around.within == "trap":
-            continue
-        if around.function not in ("", command.around.function) or (
-            around.in_subshell and not command.around.in_subshell
-        ):
-            continue
-        words = script.words(other)
-        targets = [word for word in words[1:] if word.text not in ("--", "-P", "-L")]
-        is_after_success = script.source.data[: other.begin].rstrip().endswith(b"&&")
-        is_unsure = around.is_conditional and not is_after_success
-        if len(targets) != 1 or targets[0].text == "-" or other.name == "popd" or is_unsure:
-            found = None
-        elif is_absolute(targets[0]):
-            found = targets[0]
-        elif found is not None:
-            found = None if targets[0].text.startswith("..") else found.beside(targets[0], "/")
-        else:
-            found = None if targets[0].text.startswith(".") else targets[0]
-    return found
+    if not behind or (len(behind) > 1 and any(word.text.startswith("..") for word in behind[:-1])):
+        return None
+    found = behind[-1]
+    for word in reversed(behind[:-1]):
+        found = found.beside(word, "/")
+    return None if found.text.startswith(".") else found
+
+
+def _target(script: BatchScript, move: Command) -> Word | None:
+    """Where a `cd` goes to; None where it may not run, goes back, or cannot be told."""
+    is_after_success = script.source.data[: move.begin].rstrip().endswith(b"&&")
+    if move.name == "popd" or (move.around.is_conditional and not is_after_success):
+        return None
+    targets = [word for word in script.words(move)[1:] if word.text not in ("--", "-P", "-L")]
+    return targets[0] if len(targets) == 1 and targets[0].text != "-" else None

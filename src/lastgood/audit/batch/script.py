@@ -133,6 +133,11 @@ class BatchScript:
             if self._is_work(command, launch) and self._is_reached(command)
         ]
 
+    @cached_property
+    def moves(self) -> list[Command]:
+        """The commands that go to another directory."""
+        return [command for command in self.commands if command.name in ("cd", "pushd", "popd")]
+
     def follows(self, command: Command) -> list[Command]:
         """What runs behind a command at its own level, in the order of the text; traps, functions and substitutions are
         left out."""

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 from lastgood.audit.batch.applications import keeps_where_it_runs
 from lastgood.audit.batch.changes import Storage, is_absolute, local_storage
-from lastgood.audit.batch.copies import Copied, is_copied, is_filled_before
+from lastgood.audit.batch.copies import Copied, Copies
 from lastgood.audit.batch.limits import is_short
-from lastgood.audit.batch.places import Place, directory_of, is_training, only_reads, places_of, saves
+from lastgood.audit.batch.places import MOST_WORK, Place, directory_of, is_training, only_reads, places_of, saves
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.batch.shell import Command
 from lastgood.audit.batch.words import Word
@@ -17,7 +17,8 @@ from lastgood.audit.rule import Context, Hit, Rule, Severity
 def check(script: BatchScript, context: Context) -> Iterator[Hit]:
     if not script.header.directives or script.uses_lastgood or is_short(script):
         return
-    reported = set()
+    reported: set[int] = set()
+    copies = Copies(script)
     for place in places_of(script):
         found = _storage(script, place)
         if found is None or place.command.begin in reported:
@@ -25,25 +26,25 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
         path, storage = found
         if not (place.is_for_checkpoints or saves(place.launch) or is_training(place.launch)):
             continue
-        is_copied_away = is_copied(script, path, place.command) is not Copied.NEVER
-        if not is_copied_away and is_filled_before(script, path, place.command):
+        is_copied_away = copies.when(path, place.command) is not Copied.NEVER
+        if not is_copied_away and copies.is_filled_before(path, place.command):
             # Something to read from.
             continue
-        hit = _hit(script, path, storage, place.command, place.written, f"`{place.option}` is")
+        hit = _hit(copies, path, storage, place.command, place.written, f"`{place.option}` is")
         if hit is not None:
             reported.add(place.command.begin)
             yield hit
-    for command, launch in script.work:
+    for command, launch in script.work[:MOST_WORK]:
         here = directory_of(script, command)
         storage_here = local_storage(here) if here is not None else None
         if here is None or storage_here is None or command.begin in reported:
             continue
         # Others may use it only for what they do not need afterwards.
-        is_brought_back = is_copied(script, here, command) is Copied.AT_THE_END
+        is_brought_back = copies.when(here, command) is Copied.AT_THE_END
         if not is_brought_back or not (keeps_where_it_runs(launch) or is_training(launch)) or only_reads(launch):
             continue
         name = os.path.basename(launch.python_script) or launch.program
-        hit = _hit(script, here, storage_here, command, launch.words[0], f"`{name}` runs and saves")
+        hit = _hit(copies, here, storage_here, command, launch.words[0], f"`{name}` runs and saves")
         if hit is not None:
             yield hit
 
@@ -66,8 +67,8 @@ def _storage(script: BatchScript, place: Place) -> tuple[Word, Storage] | None:
     return path, storage
 
 
-def _hit(script: BatchScript, path: Word, storage: Storage, command: Command, at: Word, what: str) -> Hit | None:
-    copied = is_copied(script, path, command)
+def _hit(copies: Copies, path: Word, storage: Storage, command: Command, at: Word, what: str) -> Hit | None:
+    copied = copies.when(path, command)
     if copied is Copied.MEANWHILE:
         return None
     where = (

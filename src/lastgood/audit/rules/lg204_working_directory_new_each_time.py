@@ -6,7 +6,7 @@ from lastgood.audit.batch.applications import keeps_where_it_runs
 from lastgood.audit.batch.attempts import is_chain_of_jobs
 from lastgood.audit.batch.changes import is_absolute, local_storage, new_at_each_start, new_in_each_job
 from lastgood.audit.batch.limits import is_short
-from lastgood.audit.batch.places import directory_of, is_training, places_of, saves
+from lastgood.audit.batch.places import MOST_WORK, directory_of, is_training, places_of, saves
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.batch.shell import Command
 from lastgood.audit.batch.words import Word
@@ -39,7 +39,7 @@ def _relative(script: BatchScript) -> Iterator[tuple[Command, Word, str]]:
         knows = place.is_for_checkpoints or saves(place.launch) or is_training(place.launch)
         if knows and not any(is_absolute(choice) for choice in place.choices):
             yield place.command, place.written, f"`{place.option}` is"
-    for command, launch in script.work:
+    for command, launch in script.work[:MOST_WORK]:
         if keeps_where_it_runs(launch):
             yield command, launch.words[0], f"`{launch.program}` saves"
 
