@@ -76,6 +76,4 @@ def test_every_rule_gives_places_and_words(lines: list[str]) -> None:
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
 def test_an_empty_script_has_nothing_to_lose(rule: Rule) -> None:
     for data in (b"", b"#!/bin/bash\n", b"#SBATCH\n", b"\xff\xfe\x00", b"#!/bin/bash\n#SBATCH --time=1-0\n"):
-        assert (
-            list(rule.check(BatchScript(Source("job.sh", data)), Context(policy=POLICY))) == []
-        )
+        assert list(rule.check(BatchScript(Source("job.sh", data)), Context(policy=POLICY))) == []

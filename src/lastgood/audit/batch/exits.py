@@ -5,6 +5,7 @@ it with the code of the one that failed, but not in a pipe (unless `pipefail`), 
 condition, and not for `cmd & wait`. `exit` without a word, and `exit $?`, give the code of the command before.
 """
 
+import itertools
 import re
 
 import msgspec
@@ -75,13 +76,16 @@ def lost_code(script: BatchScript, command: Command, depth: int = 0) -> Lost | N
     if any(span.end_line >= command.span.line for span in script.shell.unreadable):
         # What comes behind it is not known.
         return None
-    if around.rescued_by:
-        return None if _is_answered(script, around.rescued_by) else Lost("rescued", None)
     after = _after(script, command)
     if around.pipe_position < around.pipe_length - 1:
-        if has_pipefail(script, command.begin) or any("PIPESTATUS" in _variables(item) for item in after):
+        if any("PIPESTATUS" in _variables(item) for item in after):
             return None
-        return Lost("pipe", None)
+        if not has_pipefail(script, command.begin):
+            return Lost("pipe", None)
+        # The rest of the pipe counts with it.
+        after = list(itertools.dropwhile(lambda item: item.around.pipe_position > around.pipe_position, after))
+    if around.rescued_by:
+        return None if _is_answered(script, around.rescued_by) else Lost("rescued", None)
     if has_errexit(script, command.begin) or any(wrapper.name == "exec" for wrapper in script.launch(command).wrappers):
         return None
     found = _replaced(script, command, after)
@@ -117,7 +121,7 @@ def _at_end(command: Command, certain: list[Item]) -> Lost | None:
     assert isinstance(end, Command)
     code = end.arguments[0].text if end.arguments else "${?}"
     if code == "0":
-        return Lost("exit", end)
+        return Lost("exit" if end.name == "exit" else "later", end)
     if code != "${?}" or len(certain) == 1:
         return None
     return Lost("later", certain[-2])
