@@ -332,7 +332,9 @@ class Checkpoints:
         name = self._tree.name_of(call.func)
         first = call.args[0] if call.args else next((keyword.value for keyword in call.keywords), None)
         if name in _LOAD_FUNCTIONS:
-            if first is None or self._is_data(name, call, first):
+            if first is None:
+                return Load(call, name, None, is_file=True)
+            if self._is_data(name, call, first):
                 return None
             files = [self._file_of(found) for found in self._values.of(first)]
             return Load(call, name, files[0] if len(files) == 1 else first, is_file=True)

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from lastgood.audit.python.tree import Function, Tree, last
 
@@ -20,7 +20,11 @@ _COUNTER = re.compile(
     r"(?:^|_)(?:epochs?|steps?|it|iters?|iterations?|batch(?:_idx|es)?|rounds?|episodes?|generation|gen|counter|idx|n_iter|i|t|n)\Z",
     re.IGNORECASE,
 )
-_COUNTED = re.compile(r"epoch|step|iter|episode|round|generation", re.IGNORECASE)
+_COUNTED = re.compile(
+    r"(?!(?:num|n|max|total|log|save|eval|every)_)\w*(?:epoch|step|iter|iteration|episode|round|generation)"
+    r"(?:s|_?(?:num|number|idx|i|n|count|no|id|run))?\Z",
+    re.IGNORECASE,
+)
 
 
 class Values:
@@ -44,14 +48,20 @@ class Values:
         """All expressions inside of it, with names followed."""
         return self.parts_of(node)[0]
 
-    def parts_of(self, node: ast.expr) -> tuple[list[ast.expr], list[ast.expr]]:
-        """The same, and the names that were followed."""
+    def parts_of(
+        self, node: ast.expr, is_end: Callable[[ast.expr], bool] = lambda expression: False
+    ) -> tuple[list[ast.expr], list[ast.expr]]:
+        """The same, and the names that were followed. What lies behind an end is not looked at."""
         found: list[ast.expr] = []
         names: list[ast.expr] = []
         seen: set[ast.AST] = set()
         pending: list[ast.expr] = [node]
         while pending and len(found) < _MOST_PARTS:
-            values, on_the_way = self.followed(pending.pop())
+            expression = pending.pop()
+            if is_end(expression):
+                found.append(expression)
+                continue
+            values, on_the_way = self.followed(expression)
             names += [name for name in on_the_way if isinstance(name, ast.Name | ast.Attribute) and name not in seen]
             for value in values:
                 if value not in seen:
@@ -106,7 +116,7 @@ class PathParts:
 
     def __init__(self, tree: Tree, values: Values, path: ast.expr) -> None:
         self._tree = tree
-        self.nodes, self._names = values.parts_of(path)
+        self.nodes, self._names = values.parts_of(path, self._is_counter)
 
     @property
     def times(self) -> list[ast.expr]:
@@ -164,11 +174,11 @@ class PathParts:
 
     def _is_counter(self, node: ast.expr) -> bool:
         if isinstance(node, ast.Subscript):
-            return isinstance(node.slice, ast.Constant) and bool(_COUNTED.search(str(node.slice.value)))
+            return isinstance(node.slice, ast.Constant) and bool(_COUNTED.match(str(node.slice.value)))
         if not isinstance(node, ast.Name | ast.Attribute):
             return False
         name = last(self._tree.name_of(node))
-        return bool(_COUNTED.search(name)) or (name in self._tree.counters and bool(_COUNTER.search(name)))
+        return bool(_COUNTED.match(name)) or (name in self._tree.counters and bool(_COUNTER.search(name)))
 
 
 def _parts(node: ast.expr) -> Iterator[ast.expr]:
