@@ -42,7 +42,7 @@ def models_of(source: Source) -> Models:
     """The file as rules see it: as nothing, if it is nothing that they know."""
     kind = kind_of(source)
     read = Models(kind, [], [])
-    if kind in (Kind.BATCH, Kind.MANIFEST, Kind.PROGRAM) and len(source.data) > _MOST_BYTES:
+    if kind in (Kind.BATCH, Kind.PROGRAM) and len(source.data) > _MOST_BYTES:
         message = (
             f"a file of {byte_size(len(source.data))}: those of more than {byte_size(_MOST_BYTES)} are not audited"
         )

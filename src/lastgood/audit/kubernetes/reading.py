@@ -119,7 +119,8 @@ def _broken(source: Source, error: Exception, base: int, blanked: Blanked) -> Pr
     if blanked.lines:
         message = f"this template cannot be read before it is filled in ({what}); audit what it renders to"
     span = Span(line, column, line, max(width + 1, column))
-    return Problem(path=source.path, message=message, span=span)
+    # A template is no broken file: what it renders to can be audited.
+    return Problem(path=source.path, message=message, span=span, is_partial=bool(blanked.lines))
 
 
 def _not_filled_in(source: Source, lines: list[int], is_template: bool) -> Problem:
