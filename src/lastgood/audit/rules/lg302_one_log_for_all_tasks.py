@@ -18,6 +18,8 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
     if script.is_chained_array and appends(script, context):
         # One after the other, and each adds to the file.
         return
+    if _has_files_of_its_own(script):
+        return
     for directive in output_files(script):
         if not letters(directive) & _OF_THE_TASK and not _TEMPLATE.search(directive.value):
             how = "the next task begins it anew" if script.is_chained_array else "they overwrite each other"
@@ -26,6 +28,15 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
                 message=f"all tasks of the array write to `{directive.value}`: {how}, and why one of them failed cannot be read",
                 remedy=f"put the task's number into the name: `--{directive.name}={_better(directive.value)}`",
             )
+
+
+def _has_files_of_its_own(script: BatchScript) -> bool:
+    """True if the script sends each task's output to a file of the task."""
+    return any(
+        "SLURM_ARRAY_TASK_ID" in script.resolve(redirect.target).variables
+        for command, _ in script.work
+        for redirect in command.redirects
+    )
 
 
 def _is_one_task(array: str) -> bool:

@@ -5,15 +5,21 @@ from collections.abc import Iterator
 
 from lastgood.audit.batch.applications import mdruns
 from lastgood.audit.batch.attempts import runs_again
-from lastgood.audit.batch.limits import is_short
+from lastgood.audit.batch.limits import time_limit_s
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.rule import Context, Hit, Rule, Severity
 
 _BENCHMARK = re.compile(r"bench|perform|scaling", re.IGNORECASE)
 
+_SMALL_S = 2 * 3600.0
+"""What fits into so much time is computed again and forgotten."""
+
 
 def check(script: BatchScript, context: Context) -> Iterator[Hit]:
-    if not script.header.directives or is_short(script) or script.uses_lastgood or b"-cpi" in script.source.data:
+    limit_s = time_limit_s(script)
+    if not script.header.directives or script.uses_lastgood or b"-cpi" in script.source.data:
+        return
+    if limit_s is not None and limit_s <= _SMALL_S:
         return
     if _BENCHMARK.search(f"{script.path} {script.header.value('job-name')}"):
         return
@@ -41,7 +47,7 @@ RULE = Rule(
     code="LG611",
     name="gromacs-starts-from-zero",
     severity=Severity.MAY_BE_LOST,
-    what="`gmx mdrun` without `-cpi`, in a job that is not over in minutes. Minimisations, equilibrations and benchmarks are left out.",
+    what="`gmx mdrun` without `-cpi`, in a job that may take more than two hours. Minimisations, equilibrations and benchmarks are left out.",
     why="GROMACS saves its state every 15 minutes, and when it is told to stop. Without `-cpi` the next start does not look at it: it renames "
     "the old files to `#md.cpt.1#` and the like, and computes everything again.",
     bad="""\
