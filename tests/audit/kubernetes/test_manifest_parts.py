@@ -98,6 +98,12 @@ def test_ranks_are_coupled_where_the_kind_or_the_launcher_says_so() -> None:
             11,
             26,
         ),
+        (
+            "        args:\n        - bash\n        - -c\n        - cd /w &&\n          python train.py &&\n          echo a\n",
+            14,
+            11,
+            29,
+        ),
         ("        command: [/bin/sh]\n        args: [-ec, python train.py]\n", 11, 21, 36),
         ("        command: [tini, --, bash, -c, python train.py]\n", 10, 39, 54),
     ],

@@ -62,12 +62,16 @@ class ShellText:
                 begin = min(span.column + self._indent, width)
                 is_one_line = span.end_line == span.line
                 return Span(line, begin, line, min(span.end_column + self._indent, width) if is_one_line else width)
-        wanted = self.script.source.line(span.line)[span.column - 1 :][:24].strip()
+        words = self.script.source.line(span.line)[span.column - 1 :][:200].split()
         last = self.value.base + self.value.node.end_mark.line + 1
-        for line in range(whole.line, min(last, self.value.source.line_count) + 1):
-            at = self.value.source.line(line).find(wanted) if wanted else -1
-            if at >= 0:
-                return Span(line, at + 1, line, len(self.value.source.line(line).rstrip()) + 1)
+        lines = range(whole.line, min(last, self.value.source.line_count) + 1)
+        # A command can go on in the next line: its first words are enough, but one alone may stand anywhere.
+        for count in range(min(len(words), 6), 1, -1):
+            wanted = " ".join(words[:count])
+            for line in lines:
+                at = self.value.source.line(line).find(wanted)
+                if at >= 0:
+                    return Span(line, at + 1, line, len(self.value.source.line(line).rstrip()) + 1)
         return whole
 
     def _where(self) -> tuple[int, int]:

@@ -24,7 +24,7 @@ def check(manifest: Manifest, context: Context) -> Iterator[Hit]:
             yield Hit(
                 span=spot.with_key,
                 message=f"it {runs} on spot machines, and each one that is taken away counts as a failure: after {job.backoff_limit} of "
-                "them the Job fails for good, though the program made no mistake",
+                "them the next one fails the Job for good, though the program made no mistake",
                 remedy=f"`restartPolicy: Never` with {SPARE_EVICTIONS}",
             )
 
