@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from lastgood.audit.batch.chains import links_that_need_success, stops_before_its_limit
+from lastgood.audit.batch.restarts import submits_itself
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.rule import Context, Hit, Rule, Severity
 
@@ -10,7 +11,11 @@ from lastgood.audit.rule import Context, Hit, Rule, Severity
 def check(script: BatchScript, context: Context) -> Iterator[Hit]:
     if stops_before_its_limit(script):
         return
+    last = max((command.begin for command, _ in script.work if command.name != "sbatch"), default=None)
     for command in links_that_need_success(script):
+        if last is not None and command.begin > last and submits_itself(script, command):
+            # The work has ended by itself when this is reached.
+            continue
         yield Hit(
             span=command.span,
             message="the next segment of the same work waits for success (`afterok`): after a time limit, a dead node or a preemption it "
