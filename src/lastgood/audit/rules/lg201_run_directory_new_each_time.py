@@ -1,5 +1,6 @@
 """LG201: the directory for checkpoints has another name each time the job starts."""
 
+import re
 from collections.abc import Iterator
 
 from lastgood.audit.batch.attempts import asks_for_requeue, is_chain
@@ -8,6 +9,8 @@ from lastgood.audit.batch.limits import is_short
 from lastgood.audit.batch.places import Place, is_training, places_of, resumes_by_itself, resumes_from_elsewhere, saves
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.rule import Context, Hit, Rule, Severity
+
+_ESCAPED = re.compile(rb"\$\$[A-Za-z_{(]")
 
 
 def check(script: BatchScript, context: Context) -> Iterator[Hit]:
@@ -20,6 +23,9 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
     for place in places_of(script):
         names = {new_at_each_start(choice) for choice in place.choices}
         if "" in names or place.choices in seen or resumes_from_elsewhere(place):
+            continue
+        if any(name.startswith("the process id") for name in names) and _ESCAPED.search(script.source.data):
+            # `$$name` is how templates write `$name`.
             continue
         if any(local_storage(choice) is not None for choice in place.choices):
             # Worse things can be said of it.
