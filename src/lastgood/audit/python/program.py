@@ -115,7 +115,7 @@ class Program:
     @cached_property
     def is_owned(self) -> bool:
         """A framework, or our own library, decides when and what is saved."""
-        return bool(self.trainers) or self.uses("lastgood")
+        return bool(self.trainers) or self.uses("lastgood") or self.uses("ray")
 
     @cached_property
     def optimizers(self) -> list[ast.Call]:
