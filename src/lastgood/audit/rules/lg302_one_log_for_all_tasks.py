@@ -7,7 +7,7 @@ from lastgood.audit.batch.logs import appends, letters, output_files
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.rule import Context, Hit, Rule, Severity
 
-_TEMPLATE = re.compile(r"[{}<>]|%\(")
+_TEMPLATE = re.compile(r"[{}<>\[\]]|%\(")
 _OF_THE_TASK = {"a", "j", "J", "S"}
 
 
@@ -15,8 +15,8 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
     array = script.header.get("array")
     if array is None or _is_one_task(array.value):
         return
-    if script.is_chained_array and appends(script, context):
-        # One after the other, and each adds to the file.
+    if appends(script, context):
+        # All in one file, because somebody wants it so.
         return
     if _has_files_of_its_own(script):
         return
@@ -57,7 +57,7 @@ RULE = Rule(
     name="one-log-for-all-tasks",
     severity=Severity.NOTE,
     what="A job array whose `--output` or `--error` has neither `%a` nor `%j` in it.",
-    why="Each task opens the file and truncates it (with `--open-mode=append` they mix their lines). What the task said that failed "
+    why="Each task opens the file and truncates it (with `--open-mode=append`, which is left alone here, they mix their lines). What the task said that failed "
     "is overwritten by the others.",
     bad="""\
 #!/bin/bash
