@@ -137,6 +137,16 @@ def test_standard_input_has_the_name_that_it_is_given(lastgood, monkeypatch):
         assert said.code == 1 and said.out.startswith(f"{name}:4:1: ")
 
 
+def test_standard_input_that_cannot_be_read(lastgood, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    said = lastgood("audit", "-")
+    assert said.code == 65 and "standard input is closed" in said.out
+    with open(os.devnull, "wb") as write_only:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.FileIO(write_only.fileno(), "r", closefd=False)))
+        said = lastgood("audit", "-")
+    assert said.code == 65 and "cannot read standard input" in said.out
+
+
 @pytest.fixture
 def mends(monkeypatch):
     """A rule with a sure remedy: a script without `--requeue` gets it."""

@@ -2,6 +2,7 @@
 
 import os
 import stat
+import sys
 from typing import BinaryIO
 
 from lastgood.audit.finding import Problem
@@ -32,9 +33,14 @@ def load(path: str) -> Source | Problem:
             return Problem(path=path, message=f"cannot read it: {error.strerror or error}")
 
 
-def load_stream(name: str, stream: BinaryIO) -> Source | Problem:
-    """All of standard input."""
-    return _take(name, stream)
+def load_standard_input(name: str) -> Source | Problem:
+    """All of it."""
+    if sys.stdin is None:
+        return Problem(path=name, message="standard input is closed")
+    try:
+        return _take(name, sys.stdin.buffer)
+    except OSError as error:
+        return Problem(path=name, message=f"cannot read standard input: {error.strerror or error}")
 
 
 def _take(path: str, file: BinaryIO) -> Source | Problem:

@@ -1,7 +1,6 @@
 """Audit many files: find them, read them, ask the rules, in several processes where there are many."""
 
 import os
-import sys
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -14,7 +13,7 @@ from lastgood.audit.finding import Audited, Finding, Problem
 from lastgood.audit.fixing import mend, write
 from lastgood.audit.policy import Policy
 from lastgood.audit.processes import for_each
-from lastgood.audit.reading import load, load_stream
+from lastgood.audit.reading import load, load_standard_input
 from lastgood.audit.recognise import Kind, kind_of
 from lastgood.audit.rule import Context, Rule
 from lastgood.audit.source import Source
@@ -192,5 +191,5 @@ def _nothing_to_audit(kind: Kind, source: Source, candidate: Candidate) -> Itera
 
 def _load(candidate: Candidate, stdin_name: str) -> Source | Problem:
     if candidate.path == STANDARD_INPUT:
-        return load_stream(stdin_name, sys.stdin.buffer)
+        return load_standard_input(stdin_name)
     return load(candidate.path)
