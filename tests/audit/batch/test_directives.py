@@ -162,3 +162,9 @@ def test_any_bytes_are_read(noise: bytes, pieces: list[bytes]) -> None:
 def test_a_value_in_quotes_comes_back_as_it_was(value: str) -> None:
     quoted = value.replace("\\", "\\\\").replace('"', '\\"')
     assert options(f'#SBATCH --comment="{quoted}" -n 3') == {"comment": value, "ntasks": "3"}
+
+
+def test_a_word_that_is_no_option_sets_nothing() -> None:
+    found = header("#SBATCH --mail-type=ALL ; notification, requeue time=3")
+    assert options("#SBATCH --mail-type=ALL ; notification, requeue time=3") == {"mail-type": "ALL"}
+    assert found.get("requeue") is None and found.value("time") == ""

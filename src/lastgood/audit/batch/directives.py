@@ -124,7 +124,7 @@ class Header(msgspec.Struct, frozen=True):
     def get(self, name: str) -> Directive | None:
         """The option that counts; None if it is not given, or another one that sets the same thing comes later."""
         names = next((group for group in _ONE_SETTING if name in group), {name})
-        found = next((found for found in reversed(self.directives) if found.name in names), None)
+        found = next((found for found in reversed(self.directives) if found.name in names and found.is_known), None)
         return found if found is not None and found.name == name else None
 
     def value(self, name: str) -> str:
@@ -216,7 +216,9 @@ def _options(source: Source, words: list[_Word]) -> Iterator[Directive]:
                 value, end = words[i].text, words[i].end
                 i += 1
             span = source.span(word.begin, end)
-            yield Directive(name, value, span, word.begin, end, name in NAMES)
+            # The word "requeue" in a sentence is no option.
+            is_known = name in NAMES and word.text.startswith("-")
+            yield Directive(name, value, span, word.begin, end, is_known)
 
 
 def takes_next_word(word: str) -> bool:
