@@ -178,7 +178,7 @@ def _attempts(table: pl.DataFrame) -> AttemptFigures:
     return AttemptFigures(
         jobs=runs.len(),
         restarted_jobs=int((runs > 1).sum()),
-        most=max(runs, default=0),
+        most=runs.to_frame().max().item() or 0,
         jobs_by_runs={f"{n} or more" if n == _MANY_RUNS else str(n): jobs for n, jobs in by_runs.iter_rows()},
         failures=failed.height,
         failures_restarted=int(failed["is_followed"].sum()),
