@@ -69,6 +69,17 @@ def test_runs_end_at_the_limit_or_before() -> None:
     assert more.run_s > found.run_s
 
 
+def test_the_queue_is_no_running_time() -> None:
+    found = []
+    for queue in (0.0, 7200.0):
+        s = situation(queue_s=queue)
+        found.append(segments_of(s, solve(s), window_of(s, solve(s))))
+    at_once, waiting = found
+    assert at_once is not None and waiting is not None
+    assert waiting.run_s == pytest.approx(at_once.run_s, rel=1e-9)
+    assert waiting.wall_s - waiting.run_s == waiting.count * 7200
+
+
 def test_without_work_no_runs_are_counted() -> None:
     s = situation(work_s=None)
     assert segments_of(s, solve(s), window_of(s, solve(s))) is None

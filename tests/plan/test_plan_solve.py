@@ -161,6 +161,12 @@ def test_a_plan_and_its_simulation_agree(write: float, after: tuple[float, float
     assert after == (0.0, 0.0, 0.0) or abs(found.efficiency - wrong) > 1.3 * found.efficiency_error
 
 
+def test_a_week_has_downtime_in_it() -> None:
+    s = situation(failures=Failures(mtti_s=20 * HOUR), detection_s=HOUR, queue_s=3 * HOUR)
+    assert solve(s).failures_per_week == pytest.approx(7)
+    assert solve(s).lost_per_week_s == pytest.approx(7 * solve(s).lost_per_failure_s)
+
+
 def test_gpu_hours_are_not_lost_in_the_queue() -> None:
     at_once, waiting = (situation(gpus=8, queue_s=queue) for queue in (0.0, 7200.0))
     lost = [answer(s, solve(s), Cluster()).cost.lost_per_week_gpu_hours for s in (at_once, waiting)]

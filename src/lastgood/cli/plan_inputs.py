@@ -3,12 +3,11 @@
 import argparse
 import math
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from lastgood.cli.plan_durations import duration_of, optional_duration, positive_duration
+from lastgood.cli.plan_options import content_of, duration_of, optional_duration, positive_duration
 from lastgood.cli.plan_saves import journal_of, local_write_of, save_of, size_of
 from lastgood.core.errors import DamagedError, NoSuchJobError, UsageError
 from lastgood.plan import quantities
@@ -30,6 +29,7 @@ RESTART_S = 300.0
 """As Kokolis et al. take it."""
 
 MOST_NODES = 1_000_000
+MOST_HISTORY_BYTES = 100_000_000
 
 
 class Inputs(msgspec.Struct, frozen=True):
@@ -157,10 +157,8 @@ def _failures(parsed: argparse.Namespace, counted: "Counted | None") -> Failures
 
 def _history(path: str, partition: str | None) -> "Counted":
     from lastgood.plan.counted import counted_failures
-    from lastgood.store import durable
 
-    with durable.explained("read the history", path):
-        data = durable.read_file(Path(path), 100_000_000)
+    data = content_of("--history", path, MOST_HISTORY_BYTES)
     return counted_failures(data, path, partition)
 
 

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lastgood.cli.plan_durations import duration_of, optional_duration
+from lastgood.cli.plan_options import duration_of, optional_duration
 from lastgood.core.errors import UsageError
 from lastgood.core.interval_choice import SaveCost
 from lastgood.core.units import byte_size, duration

@@ -3,11 +3,11 @@
 import argparse
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from lastgood.cli.plan_options import content_of
 from lastgood.core.layout import Env
 from lastgood.core.units import duration, parse_duration
 from lastgood.schedulers.slurm_options import SbatchOptions
@@ -76,10 +76,8 @@ def apply(parsed: argparse.Namespace, environment: Mapping[str, str]) -> Planned
 
 def _read(name: str) -> "PlannedSubmission":
     from lastgood.plan.document import MOST_BYTES, read_plan
-    from lastgood.store import durable
 
-    with durable.explained("read the plan", name, safe="nothing was submitted"):
-        data = durable.read_file(Path(name), MOST_BYTES)
+    data = content_of("--plan", name, MOST_BYTES, safe="nothing was submitted")
     return read_plan(data, name)
 
 

@@ -1,4 +1,6 @@
-"""Durations as options give them. A mistake names its option."""
+"""What options give: durations, and files. A mistake names its option."""
+
+from pathlib import Path
 
 from lastgood.core.errors import UsageError
 from lastgood.core.units import parse_duration
@@ -26,3 +28,14 @@ def positive_duration(option: str, text: str | None) -> float | None:
     if seconds is not None and seconds <= 0:
         raise UsageError(f"{option} {text}: must be more than nothing")
     return seconds
+
+
+def content_of(option: str, name: str, most_bytes: int, safe: str = "") -> bytes:
+    """Of a file that was named. Raises UsageError if there is none, DamagedError, StorageError, PermissionDeniedError."""
+    from lastgood.store import durable
+
+    with durable.explained(f"read {option}", name, safe=safe):
+        try:
+            return durable.read_file(Path(name), most_bytes)
+        except FileNotFoundError:
+            raise UsageError(f"{option} {name}: there is no such file", safe=safe) from None
