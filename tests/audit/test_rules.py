@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lastgood.audit.engine import audit, context_for_example
-from lastgood.audit.rule import FAMILIES, Rule
+from lastgood.audit.rule import FAMILIES, Rule, Severity
 from lastgood.audit.rules import all_rules
 from lastgood.audit.source import Source
 from lastgood.core.units import parse_duration
@@ -37,6 +37,15 @@ def found(rule: Rule, text: str, name: str = "") -> set[str]:
 def test_the_bad_example_is_found_and_the_good_one_is_not(rule: Rule) -> None:
     assert rule.code in found(rule, rule.bad)
     assert rule.code not in found(rule, rule.good)
+
+
+@rules
+def test_examples_are_read_to_their_end_and_the_good_one_loses_no_work_by_any_rule(rule: Rule) -> None:
+    name, context = f"example{SUFFIXES[rule.reads.__name__]}", context_for_example(rule)
+    assert audit(Source(name, rule.bad.encode()), all_rules(), context).problems == []
+    good = audit(Source(name, rule.good.encode()), all_rules(), context)
+    assert good.problems == []
+    assert [finding.rule.code for finding in good.findings if finding.severity >= Severity.MAY_BE_LOST] == []
 
 
 @rules

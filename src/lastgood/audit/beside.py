@@ -1,6 +1,7 @@
 """Find the files that a script names, as far as their paths can be followed."""
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 
@@ -10,6 +11,8 @@ from lastgood.audit.source import Source
 
 _LIMIT_BYTES = 2 << 20
 _LEVELS_UP = 4
+_FROM_HERE = re.compile(r"\$\{(?:SLURM_SUBMIT_DIR|PWD)\}/+")
+"""Where a job begins; that is where people submit it."""
 
 
 class Programs:
@@ -28,6 +31,7 @@ class Programs:
 
     def find(self, near: str, path: str) -> Program | None:
         """See Context.find_program."""
+        path = _FROM_HERE.sub("", path)
         if not path.endswith(".py") or "\0" in path or "$" in path:
             return None
         for directory in self._directories(near):
