@@ -140,6 +140,15 @@ def test_a_long_line_is_kept_around_the_place_only() -> None:
     assert finding.excerpt.text[begin : begin + 6] == "LOOKAT"
 
 
+def test_what_a_rule_quotes_is_cut() -> None:
+    def check(script: BatchScript, context: Context) -> Iterator[Hit]:
+        yield Hit(span=script.line(1), message="x" * 100_000, remedy="y" * 100_000)
+
+    rule = msgspec.structs.replace(rule_of("LG101"), check=check)
+    (finding,) = audit(Source("job.sh", JOB), [rule], Context()).findings
+    assert len(finding.message) == len(finding.remedy) == 500
+
+
 def test_a_finding_goes_to_another_process_with_the_code_of_its_rule() -> None:
     (finding,) = audit(Source("job.sh", JOB), [ALWAYS], Context()).findings
     sent = pickle.dumps(finding)

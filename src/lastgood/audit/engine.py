@@ -17,6 +17,7 @@ from lastgood.audit.suppression import Comments, silence
 from lastgood.core.units import byte_size
 
 _LONGEST_LINE = 600
+_LONGEST_MESSAGE = 500
 _BEFORE_THE_PLACE = 200
 _MOST_BYTES = 1_000_000
 """Of scripts and programs: a hundred times what people write."""
@@ -171,12 +172,17 @@ def _findings(rule: Rule, hits: Iterable[Hit], sources: Sequence[Source]) -> Ite
             path=source.path,
             span=hit.span,
             severity=rule.severity if hit.severity is None else hit.severity,
-            message=hit.message,
-            remedy=hit.remedy,
+            message=_short(hit.message),
+            remedy=_short(hit.remedy),
             edits=hit.edits,
             edits_at=tuple(source.span(edit.begin, edit.end) for edit in hit.edits),
             excerpt=excerpt_of(source, hit.span),
         )
+
+
+def _short(text: str) -> str:
+    """Rules quote what they found, which may be of any length."""
+    return text if len(text) <= _LONGEST_MESSAGE else text[: _LONGEST_MESSAGE - 3] + "..."
 
 
 def context_for_example(rule: Rule) -> Context:

@@ -72,12 +72,12 @@ class DamagedError(LastgoodError):
     """Stored content that does not pass its checks: truncated, altered, missing, or not ours."""
 
     exit_code = 65
-    meaning = "content does not pass its checks (`verify` answers with it)"
+    meaning = "content does not pass its checks (`verify` answers with it), or a file could not be read (`audit`)"
 
 
 class NoSuchJobError(LastgoodError):
     exit_code = 66
-    meaning = "there is no job in that directory or of that number, or no checkpoint of that name in the job"
+    meaning = "there is no job in that directory or of that number, or no checkpoint of that name in the job; nothing to `audit` there"
 
 
 class StateMismatchError(LastgoodError):
