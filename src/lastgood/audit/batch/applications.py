@@ -73,7 +73,9 @@ class Mdrun(msgspec.Struct, frozen=True):
 
     @property
     def is_plain(self) -> bool:
-        """Every option is known: no variable can hide one."""
+        """Every option is known: neither a variable nor a placeholder of a template can hide one."""
+        if any("{{" in word.text or "<" in word.text for word in self.arguments):
+            return False
         return all(
             word.is_literal or not word.text.startswith("$") or before.text.startswith("-")
             for before, word in zip([self.launch.words[0], *self.arguments], self.arguments, strict=False)

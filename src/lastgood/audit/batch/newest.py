@@ -90,14 +90,21 @@ def _is_to_resume(script: BatchScript, name: str) -> bool:
     names = {name}
     for assignment in script.shell.assignments:
         if assignment.value is not None and names & set(assignment.value.variables):
-            if _RESUMES.search(script.source.text(assignment.begin, assignment.end)):
+            if _resumes(script.source.text(assignment.begin, assignment.end), names):
                 return True
             names.add(assignment.name)
     return any(
         names & {variable for word in command.words for variable in word.variables}
-        and _RESUMES.search(script.source.text(command.begin, command.end))
+        and _resumes(script.source.text(command.begin, command.end), names)
         for command, _ in script.work
     )
+
+
+def _resumes(text: str, names: set[str]) -> bool:
+    """By the words around the variables: a restart file of a model can be read for other reasons, too."""
+    if any("resume" in name.lower() for name in names):
+        return True
+    return _RESUMES.search(re.sub(rf"\$\{{?({'|'.join(map(re.escape, sorted(names)))})\b", "", text)) is not None
 
 
 def _order(listing: Command, others: list[Command], text: str) -> str:

@@ -45,7 +45,7 @@ _TRAINING = re.compile(
     r"(pre|fine)?[-_]?(re)?(train|training|tune|tuning|trainer|sft|pretrain|finetune|finetuning|dpo|ppo|grpo|rlhf)s?\Z"
 )
 _READS = re.compile(
-    r"(eval|evaluate|evaluation|test|testing|infer|inference|predict|prediction|generate|sample|sampling|convert|export|chat)\Z"
+    r"(eval|evaluate|evaluation|test|testing|infer|inference|predict|prediction|generate|sample|sampling|convert|export|chat|selfchat)\Z"
 )
 _EPOCHS = re.compile(
     r"-*(.*\.)?(n|num|max|total)?-?(train|training)?-?epochs?\Z|-*(.*\.)?((max|total|num)-)?(train|training)-(steps|iters|iterations)\Z"
