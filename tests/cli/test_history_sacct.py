@@ -116,6 +116,24 @@ def test_a_part_of_the_file(lastgood, jobs, options, runs, node_days):
     assert (answer.runs, answer.node_days) == (runs, pytest.approx(node_days))
 
 
+def test_no_node_is_blamed_for_what_luck_explains(lastgood, tmp_path):
+    rows = [run(JobID=str(n), NodeList=f"n{n}") for n in range(1, 200)]
+    rows += [run(JobID="500", State="NODE_FAIL", NodeList="n7"), run(JobID="501", NodeList="n7")]
+    (tmp_path / "f").write_text(text_of(rows))
+    words = " ".join(lastgood("history", "--sacct", tmp_path / "f").out.split())
+    assert "No node fails more often than luck explains. The worst: n7 with 1 where 0.015 would be expected" in words
+    assert "SUSPECT" not in words
+    rows += [
+        run(JobID=str(600 + n), State="NODE_FAIL", NodeList="n7", End=f"2026-03-03T0{n}:00:00", ElapsedRaw="7200")
+        for n in range(1, 7)
+    ]
+    (tmp_path / "f").write_text(text_of(rows))
+    lines = lastgood("history", "--sacct", tmp_path / "f").out.splitlines()
+    (place,) = [n for n, line in enumerate(lines) if line.startswith("SUSPECT NODE")]
+    assert lines[place + 1].split()[:2] == ["n7", "7"]
+    assert lines[place + 1].endswith("less than 0.01 %")
+
+
 def test_nothing_ran(lastgood, jobs):
     said = lastgood("history", "--sacct", "jobs.txt", "--user", "nobody")
     assert said.code == 0

@@ -174,24 +174,29 @@ def _causes(group: GroupFigures) -> str:
 
 
 def _nodes(answer: AccountingAnswer) -> str:
+    """Only of nodes that luck does not explain: the worst of a thousand equal nodes looks bad, too."""
     if not answer.nodes:
         return ""
+    suspects = [node for node in answer.nodes if node.is_suspect]
+    if not suspects:
+        worst = answer.nodes[0]
+        text = (
+            f"No node fails more often than luck explains. The worst: {worst.name} with {worst.failures} where "
+            f"{worst.expected:.2g} would be expected; the chance that some node fails so often is {_chance(worst.chance)}."
+        )
+        return "\n".join(output.wrap(text))
     rows = [
-        [
-            output.shorten(n.name, 24),
-            str(n.failures),
-            f"{n.expected:.2g}",
-            _number(n.node_days),
-            ("suspect: " if n.is_suspect else "may be luck: ") + f"{_chance(n.chance)} that some node fails so often",
-        ]
-        for n in answer.nodes[:_MOST_NODES]
+        [output.shorten(n.name, 24), str(n.failures), f"{n.expected:.2g}", _number(n.node_days), _chance(n.chance)]
+        for n in suspects[:_MOST_NODES]
     ]
-    table = output.table(["NODE", "FAILURES", "EXPECTED", "NODE-DAYS", "IF ALL WERE EQUAL"], rows, right=[1, 2, 3])
-    return table + _more(len(answer.nodes), _MOST_NODES)
+    table = output.table(["SUSPECT NODE", "FAILURES", "EXPECTED", "NODE-DAYS", "CHANCE OF LUCK"], rows, right=[1, 2, 3])
+    return table + _more(len(suspects), _MOST_NODES)
 
 
 def _chance(chance: float) -> str:
-    return "less than 0.01 %" if chance < 1e-4 else f"{100 * chance:.2g} %" if chance < 0.995 else "certain"
+    if chance < 1e-4:
+        return "less than 0.01 %"
+    return f"{100 * chance:.2g} %" if chance < 0.995 else "over 99 %"
 
 
 def _trend(answer: AccountingAnswer) -> str:
