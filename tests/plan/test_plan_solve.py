@@ -84,6 +84,15 @@ def test_what_decides(changes: dict[str, object], decided: Decided) -> None:
     assert solve(situation(**changes)).decided is decided
 
 
+def test_a_bound_that_costs_much_is_said_with_the_way_out() -> None:
+    s = situation(600, 600, failures=Failures(mtti_s=2 * HOUR))
+    assert solve(s).decided is Decided.WRITE_SHARE
+    assert ["--max-write-share 100%" in doubt for doubt in solve(s).doubts if "bound costs" in doubt] == [True]
+    free = solve(situation(600, 600, failures=Failures(mtti_s=2 * HOUR), max_write_share=1.0))
+    assert free.decided is Decided.OPTIMUM
+    assert free.efficiency - solve(s).efficiency > 0.1
+
+
 def test_quick_saves_are_not_made_all_the_time() -> None:
     solved = solve(situation(0.0, 0.1))
     assert (solved.decided, solved.interval_s) == (Decided.LEAST, 60)

@@ -255,10 +255,11 @@ def _doubts(
     if s.every_s is None:
         best_s = formulas.exact_interval_s(way.stall_s, _near_mtti_s(s, way))
         best = way_efficiency(way, best_s, s) if best_s and best_s + way.stall_s >= way.write_s else 0.0
-        if best - formula > NOTABLE_GAIN and choice.bound is not Bound.OPTIMUM:
-            doubts.append(
-                f"the bound costs {100 * (best - formula):.1f} % of the time: without it, every {rounded(best_s)}"
-            )
+        # What a bound costs is known for failures without memory.
+        is_told = choice.bound is not Bound.OPTIMUM and s.failures.shape == 1
+        if best - formula > NOTABLE_GAIN and is_told:
+            cost = f"the bound costs {100 * (best - formula):.1f} % of the time: without it, every {rounded(best_s)}"
+            doubts.append(f"{cost} (--max-write-share 100%)" if choice.bound is Bound.WRITE_SHARE else cost)
     else:
         best = way_efficiency(way, choice.interval_s, s)
         if best - formula > NOTABLE_GAIN:
