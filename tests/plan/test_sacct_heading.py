@@ -3,11 +3,11 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plan.sacct_file import COLUMNS, DAY, figures, read, text_of
 
 from lastgood.core.errors import UsageError
-from lastgood.plan.history.heading import COLUMNS as KNOWN
 from lastgood.plan.history.heading import ASK, read_heading
+from lastgood.plan.history.heading import COLUMNS as KNOWN
+from plan.sacct_file import COLUMNS, DAY, figures, read, text_of
 
 
 @given(st.text(st.sampled_from("|;,~^:%#@ \t"), min_size=1, max_size=4).filter(str.strip), st.booleans())

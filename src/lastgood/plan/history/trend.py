@@ -51,18 +51,10 @@ def trend(
 
     The time of a run is divided among the periods in which it ran.
     """
-    start = pl.col("start").cast(pl.Int64)
-    length = pl.coalesce(pl.col("end").cast(pl.Int64) - start, pl.col("run_s").cast(pl.Int64))
-    share = pl.when(length > 0).then(pl.col("run_s") / length).otherwise(0.0)
-    per_second = share * pl.col("nodes").fill_null(0)
-    timed = table.lazy().filter(pl.col("start").is_not_null() & (pl.col("run_s") > 0))
-    until = timed.select(
-        ((moment - start).clip(0, length) * per_second).sum().alias(str(i)) for i, moment in enumerate(moments)
-    ).collect()
-    node_s = until.row(0)
+    node_s = _node_s(table, moments)
     found = []
     for i, begin in enumerate(begins[: len(moments) - 1]):
-        node_days = (node_s[i + 1] - node_s[i]) / _DAY_S
+        node_days = node_s[i] / _DAY_S
         inside = failures.filter(
             (pl.col("end") >= moments[i])
             & ((pl.col("end") < moments[i + 1]) | (pl.lit(i == len(moments) - 2) & (pl.col("end") == moments[i + 1])))
@@ -78,3 +70,31 @@ def trend(
             )
         )
     return found
+
+
+def _node_s(table: pl.DataFrame, moments: Sequence[int]) -> list[float]:
+    """Node-seconds between each moment and the next."""
+    start, end, run_s = (pl.col(name).cast(pl.Int64) for name in ("start", "end", "run_s"))
+    # What still runs has no end; and where a clock was put back the end is before the start.
+    ended = pl.when(end > start).then(end).otherwise(start + run_s)
+    timed = table.filter(pl.col("start").is_not_null() & (pl.col("run_s") > 0)).select(
+        start=start, end=ended, per_second=run_s / (ended - start) * pl.col("nodes").fill_null(0)
+    )
+    edges = pl.Series(moments)
+    timed = timed.with_columns(
+        first=edges.search_sorted(timed["start"], side="right").cast(pl.Int64) - 1,
+        last=edges.search_sorted(timed["end"], side="left").cast(pl.Int64) - 1,
+    )
+    found = [0.0] * (len(moments) - 1)
+    # Most begin and end in the same period. The others are cut at each moment, which takes longer.
+    is_inside = (pl.col("first") == pl.col("last")) & pl.col("first").is_between(0, len(found) - 1)
+    length = pl.col("end") - pl.col("start")
+    inside = timed.filter(is_inside).group_by("first").agg((length * pl.col("per_second")).sum().alias("node_s"))
+    for i, seconds in inside.iter_rows():
+        found[i] += seconds
+    across = timed.filter(~is_inside).select(
+        ((moment - pl.col("start")).clip(0, length) * pl.col("per_second")).sum().alias(str(i))
+        for i, moment in enumerate(moments)
+    )
+    until = across.row(0)
+    return [seconds + until[i + 1] - until[i] for i, seconds in enumerate(found)]
