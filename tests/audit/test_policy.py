@@ -101,6 +101,9 @@ def test_what_continues_a_line_and_what_does_not() -> None:
     assert policy_of("# a comment \\\nKillWait=9\n").kill_wait_s == 9
     assert policy_of("KillWait=9 # is \\\nJobRequeue=0\n").is_true("JobRequeue") is False
     assert policy_of("KillWait=9 \\").kill_wait_s == 9
+    assert policy_of("SchedulerParameters=bf_interval=1,\\\nsched_interval=2\n").get("SchedulerParameters") == (
+        "bf_interval=1,sched_interval=2"
+    ), "what follows the backslash goes on in the middle of a word"
 
 
 def test_what_is_no_setting_is_said_with_its_place() -> None:

@@ -62,6 +62,18 @@ def read_into(written: Written, source: Source, find_include: FindInclude) -> No
     _Reader(written, source, find_include, ()).read()
 
 
+class _Line(msgspec.Struct):
+    """A line with those that continue it, without comments."""
+
+    text: bytes
+    pieces: list[tuple[int, int]]
+    """Where in the text a line of the file begins, and where that is in the file."""
+
+    def offset(self, at: int) -> int:
+        begin, offset = [piece for piece in self.pieces if piece[0] <= at][-1]
+        return offset + at - begin
+
+
 class _Reader:
     def __init__(self, written: Written, source: Source, find_include: FindInclude, above: tuple[str, ...]) -> None:
         self.written = written
@@ -80,8 +92,8 @@ class _Reader:
         source, data = self.source, self.source.data
         if _PARTITION_RECORD.search(data):
             self.line = self._read_record_line
-        for begin, text in _logical_lines(source):
-            stripped = text.strip()
+        for line in _logical_lines(source):
+            stripped = line.text.strip()
             if stripped.startswith(_DUMP_BEGINS):
                 self.line = self._read_dump_line
             elif _QOS_HEADING.match(stripped):
@@ -89,21 +101,22 @@ class _Reader:
                 self.line = self._read_qos_line
             elif self.line != self._read_conf_line and stripped.startswith(b"PartitionName="):
                 self.line = self._read_record_line
-                self.line(begin, text)
+                self.line(line)
             elif stripped:
-                self.line(begin, text)
+                self.line(line)
         self.written.has_conf |= self.has_main
         if self.strange > _MANY:
             self._problem(f"{self.strange - _MANY} more lines are no settings", None)
 
-    def _read_conf_line(self, begin: int, text: bytes) -> None:
+    def _read_conf_line(self, line: _Line) -> None:
+        text = line.text
         if block := _TEMPLATE_BLOCK.search(text):
             word = block[1] or block[2] or b""
             self.depth = max(0, self.depth + (word in _OPENS) - word.startswith(b"end"))
             self.written.has_gaps = True
             return
         if include := _INCLUDE.match(text):
-            self._include(include[1].decode("utf-8", "replace"), self._span(begin, text))
+            self._include(include[1].decode("utf-8", "replace"), self._span(line))
             return
         pairs = [pair for pair in _CONF_PAIR.finditer(text) if not text[: pair.start()][-1:].strip()]
         rest = _CONF_PAIR.sub(b"", text).strip()
@@ -114,7 +127,7 @@ class _Reader:
             self.strange += 1
             if self.strange <= _MANY:
                 words = (rest if len(rest) <= 40 else rest[:40] + b"...").decode("utf-8", "replace")
-                self._problem(f"this is no setting, so it was not looked at: {words}", self._span(begin, text))
+                self._problem(f"this is no setting, so it was not looked at: {words}", self._span(line))
         if not pairs:
             return
         first, value = pairs[0][1].lower(), (pairs[0][2] or b"").strip(b'"').decode("utf-8", "replace")
@@ -131,34 +144,36 @@ class _Reader:
             kept = self.written.partitions[value] = dict(self.defaults)
             self.written.of_conf.add(value)
         for pair in pairs:
-            self._keep(kept, pair[1], pair[2] or b"", begin + pair.start(), begin + pair.end())
+            self._keep(kept, pair[1], pair[2] or b"", line, pair.start(), pair.end())
 
-    def _read_dump_line(self, begin: int, text: bytes) -> None:
+    def _read_dump_line(self, line: _Line) -> None:
+        text = line.text
         if _HEADING.match(text) or text.startswith(b"Slurmctld("):
             # Settings of plugins follow, or whether slurmctld is up.
             self.written.has_whole_dump = True
             self.line = self._skip_line
         elif pair := _DUMP_LINE.match(text):
-            self._keep(self.written.settings, pair[1], pair[2], begin, begin + pair.end(2))
+            self._keep(self.written.settings, pair[1], pair[2], line, 0, pair.end(2))
             self.written.has_whole_dump |= pair[1].decode().lower() == LAST_OF_A_DUMP
 
-    def _skip_line(self, begin: int, text: bytes) -> None:
+    def _skip_line(self, line: _Line) -> None:
         pass
 
-    def _read_record_line(self, begin: int, text: bytes) -> None:
-        for pair in _RECORD_PAIR.finditer(text):
+    def _read_record_line(self, line: _Line) -> None:
+        for pair in _RECORD_PAIR.finditer(line.text):
             if pair[1] == b"PartitionName":
                 self.partition = self.written.partitions.setdefault(pair[2].decode("utf-8", "replace"), {})
-            self._keep(self.partition, pair[1], pair[2], begin + pair.start(), begin + pair.end())
+            self._keep(self.partition, pair[1], pair[2], line, pair.start(), pair.end())
 
-    def _read_qos_line(self, begin: int, text: bytes) -> None:
+    def _read_qos_line(self, line: _Line) -> None:
+        text = line.text
         cells = text.rstrip(b"\r").split(b"|")
         if len(cells) != len(self.qos_names):
             return
         name = cells[self.qos_names.index("name")].decode("utf-8", "replace")
         row = self.written.qos.setdefault(name, {})
         for key, cell in zip(self.qos_names, cells, strict=True):
-            self._keep(row, key.encode(), cell, begin, begin + len(text.rstrip()))
+            self._keep(row, key.encode(), cell, line, 0, len(text.rstrip()))
 
     def _include(self, path: str, span: Span) -> None:
         cluster = self.written.settings.get("clustername")
@@ -172,47 +187,45 @@ class _Reader:
         inner.defaults = self.defaults
         inner.read()
 
-    def _keep(self, kept: dict[str, Setting], name: bytes, value: bytes, begin: int, end: int) -> None:
+    def _keep(self, kept: dict[str, Setting], name: bytes, value: bytes, line: _Line, begin: int, end: int) -> None:
         key = name.decode().lower()
         if _PLACEHOLDER.search(value) or self.depth:
             kept.pop(key, None)
             self.written.unknown.add(key)
             return
         text = value.strip(b'"').decode("utf-8", "surrogateescape")
+        span = self.source.span(line.offset(begin), max(line.offset(begin), line.offset(end - 1) + 1))
         # A setting that is repeated: the last one wins.
-        kept[key] = Setting(name.decode(), text, self.source.path, self.source.span(begin, end))
+        kept[key] = Setting(name.decode(), text, self.source.path, span)
         if kept is self.written.settings:
             self.written.unknown.discard(key)
 
-    def _span(self, begin: int, text: bytes) -> Span:
-        blanks = len(text) - len(text.lstrip())
-        return self.source.span(begin + blanks, begin + len(text.rstrip()))
+    def _span(self, line: _Line) -> Span:
+        blanks = len(line.text) - len(line.text.lstrip())
+        begin = line.offset(blanks)
+        return self.source.span(begin, max(begin, line.offset(max(len(line.text.rstrip()) - 1, 0)) + 1))
 
     def _problem(self, message: str, span: Span | None) -> None:
         self.written.problems.append(Problem(path=self.source.path, message=message, span=span, is_partial=True))
 
 
-def _logical_lines(source: Source) -> Iterator[tuple[int, bytes]]:
-    """Lines with the offset of each, comments left out; those that end with a backslash joined to the next.
-
-    What is left out in the middle is replaced by blanks, so that offsets in a line are offsets in the file.
-    """
-    held, begun = b"", 0
+def _logical_lines(source: Source) -> Iterator[_Line]:
+    held: _Line | None = None
     for number in range(1, source.line_count + 1):
         begin, end = source.bounds_of_line(number)
         text = _without_comment(source.data[begin:end])
-        if held:
-            text = held + b" " * (begin - begun - len(held)) + text
-            begin = begun
-        stripped = text.rstrip()
+        line = _Line(text, [(0, begin)])
+        if held is not None:
+            line = _Line(held.text + text, [*held.pieces, (len(held.text), begin)])
+            held = None
+        stripped = line.text.rstrip()
         slashes = len(stripped) - len(stripped.rstrip(b"\\"))
         if slashes % 2:
-            held, begun = stripped[:-1] + b" ", begin
-            continue
-        yield begin, text
-        held = b""
-    if held:
-        yield begun, held
+            held = _Line(stripped[:-1], line.pieces)
+        else:
+            yield line
+    if held is not None:
+        yield held
 
 
 def _without_comment(text: bytes) -> bytes:

@@ -20,7 +20,7 @@ def check(policy: Policy, context: Context) -> Iterator[Hit]:
             if are_cancelled
             else ""
         )
-        + "; `scontrol requeue` and RequeueExit have no effect on it either",
+        + "; `scontrol requeue` is refused for it, too",
         remedy="`JobRequeue=1`; jobs that must not run twice say `--no-requeue`",
         severity=Severity.MAY_BE_LOST if are_cancelled else None,
     )

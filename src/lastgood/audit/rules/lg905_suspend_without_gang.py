@@ -11,10 +11,13 @@ def check(policy: Policy, context: Context) -> Iterator[Hit]:
     if not suspending or policy.has_gang is not False:
         return
     span, path = place_of(suspending[0].mode_set, policy)
+    is_refused = "SUSPEND" in (policy.get("PreemptMode") or "").upper()
     yield Hit(
         span=span,
         path=path,
-        message=f"jobs of {where(suspending)} are suspended, and only the gang scheduler resumes them, which is off: "
+        message="slurmctld does not start with this: it wants GANG, because only the gang scheduler resumes suspended jobs"
+        if is_refused
+        else f"jobs of {where(suspending)} are suspended, and only the gang scheduler resumes them, which is off: "
         "they may stand still for good",
         remedy="`PreemptMode=SUSPEND,GANG` for the cluster as a whole, or `PreemptMode=REQUEUE`",
     )
@@ -43,8 +46,9 @@ PreemptMode=REQUEUE
 PartitionName=low Nodes=n[1-4] PriorityTier=1
 PartitionName=high Nodes=n[1-4] PriorityTier=10
 """,
-    safe_to_ignore="Never; newer versions of Slurm refuse it.",
-    source='slurm.conf(5), PreemptMode, SUSPEND: "always needs the GANG option to be specified at the cluster level"',
+    safe_to_ignore="Never.",
+    source='slurm.conf(5), PreemptMode, SUSPEND: "always needs the GANG option to be specified at the cluster '
+    "level\"; observed with Slurm 22.05: fatal for the cluster's own mode, accepted for a partition's",
     reads=Policy,
     check=check,
 )
