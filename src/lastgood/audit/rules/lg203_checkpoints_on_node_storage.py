@@ -84,7 +84,7 @@ def _hit(copies: Copies, path: Word, storage: Storage, command: Command, at: Wor
     return Hit(
         span=at.span,
         message=f"{what} on {where}: what was saved {lost}",
-        remedy="save to shared storage, or copy each finished checkpoint there while the work runs, as `lastgood run --stage` does",
+        remedy="save to shared storage, or copy each finished checkpoint there while the work runs, as `lastgood.Run(..., stage=...)` does",
         severity=Severity.MAY_BE_LOST if copied or not storage.is_certain else Severity.LOST,
     )
 
