@@ -122,6 +122,11 @@ def test_json_is_as_documented(lastgood):
     assert [problem.path for problem in answer.problems] == ["nowhere"]
 
 
+def test_json_has_a_short_name_as_in_other_commands(lastgood):
+    write("job.sh", MAY)
+    assert lastgood("audit", "--json", "job.sh") == lastgood("audit", "--format", "json", "job.sh")
+
+
 def test_sarif_and_github_are_printed(lastgood):
     write("job.sh", MAY)
     said = lastgood(*AUDIT, "--format", "sarif", "job.sh")

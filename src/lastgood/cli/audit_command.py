@@ -21,10 +21,11 @@ examples:
   lastgood audit --policy /etc/slurm/slurm.conf --write 5min jobs/
   lastgood explain LG101
 
-A directory is searched for batch scripts (*.sh, *.sbatch, *.slurm, *.job, *.bash,
-and files with #SBATCH near the top), Kubernetes manifests (*.yaml, *.yml) and the
-Python programs that the scripts start. A comment silences a finding on its line
-or the next one: # lastgood: ignore LG101 because we resubmit by hand
+A directory is searched for batch scripts (*.sh, *.sbatch, *.slurm, *.job,
+*.bash, and files with #SBATCH near the top), Kubernetes manifests (*.yaml,
+*.yml) and the Python programs that the scripts start. A comment silences a
+finding on its line or the next one:
+  # lastgood: ignore LG101 because we resubmit by hand
 
 exit codes:
    0  nothing that is at least as bad as --fail-on says
@@ -77,6 +78,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the least severity that makes the exit code 1 (default: may)",
     )
     parser.add_argument("--format", choices=FORMATS, default="text", help="how to print (default: text)")
+    parser.add_argument("--json", action="store_const", dest="format", const="json", help="the same as --format json")
     parser.add_argument("--fix", action="store_true", help="mend what can be mended without a doubt, and audit again")
     parser.add_argument("--diff", action="store_true", help="show what --fix would change, and change nothing")
     parser.add_argument("--stdin-name", metavar="NAME", default="-", help="what to call standard input")
