@@ -200,6 +200,22 @@ def test_only_partitions_below_another_one_are_preempted() -> None:
     assert policy.preemptions == []
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "is_preempted"),
+    [
+        ("n[1-4]", "n[4-8]", True),
+        ("n[1-4]", "n[5-8]", False),
+        ("ALL", "n1", True),
+        ("n[1-4", "n[5-8]", True),
+        ("n[1-2],g1", "g[1-3]", True),
+    ],
+)
+def test_only_jobs_on_the_same_nodes_are_preempted(low: str, high: str, is_preempted: bool) -> None:
+    text = "PreemptType=preempt/partition_prio\nPreemptMode=REQUEUE\n"
+    text += f"PartitionName=low Nodes={low}\nPartitionName=high Nodes={high} PriorityTier=5\n"
+    assert bool(policy_of(text).preemptions) is is_preempted
+
+
 def test_nobody_is_preempted_where_nothing_says_so() -> None:
     assert policy_of("PreemptMode=CANCEL\n").preemptions == []
     assert policy_of(PARTITIONS).preemptions == []

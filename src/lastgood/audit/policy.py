@@ -11,7 +11,7 @@ import msgspec
 from lastgood.audit.finding import Problem
 from lastgood.audit.policy_text import FindInclude, Setting, Written, read_into
 from lastgood.audit.source import WHOLE_FILE, Source, Span
-from lastgood.schedulers.slurm_text import NOTHING, parse_codes, parse_seconds, parse_slurm_duration
+from lastgood.schedulers.slurm_text import NOTHING, expand_hosts, parse_codes, parse_seconds, parse_slurm_duration
 
 __all__ = ["DEFAULTS", "PARTITION_DEFAULTS", "Policy", "Preemption", "Setting", "place_of", "where"]
 
@@ -70,6 +70,7 @@ class Policy:
         self.files = list(sources)
         """These, and those that they include."""
         self._written = Written()
+        self._nodes: dict[str, frozenset[str] | None] = {}
 
         def find(near: str, path: str) -> Source | None:
             found = find_include(near, path)
@@ -199,10 +200,28 @@ class Policy:
         return [preemption for preemption in found if preemption is not None]
 
     def _is_below_another(self, partition: str) -> bool:
-        """Only jobs of a partition with a lower PriorityTier than another one's are preempted."""
-        tiers = {name: self.partition(name, "PriorityTier") or "" for name in self.partitions}
-        own = tiers[partition]
-        return not own.isdigit() or any(not tier.isdigit() or int(tier) > int(own) for tier in tiers.values())
+        """Only jobs of a partition with a lower PriorityTier than another one's, of the same nodes, are preempted."""
+        own = self.partition(partition, "PriorityTier") or ""
+        for name in self.partitions:
+            tier = self.partition(name, "PriorityTier") or ""
+            is_above = not own.isdigit() or not tier.isdigit() or int(tier) > int(own)
+            if name != partition and is_above and self._have_nodes_in_common(partition, name):
+                return True
+        return False
+
+    def _have_nodes_in_common(self, one: str, other: str) -> bool:
+        nodes, others = self._nodes_of(one), self._nodes_of(other)
+        return nodes is None or others is None or bool(nodes & others)
+
+    def _nodes_of(self, partition: str) -> frozenset[str] | None:
+        """None for all of them, and where they are not known."""
+        if partition not in self._nodes:
+            text = self.partition(partition, "Nodes") or "ALL"
+            try:
+                self._nodes[partition] = None if text.upper() == "ALL" else frozenset(expand_hosts(text))
+            except ValueError:
+                self._nodes[partition] = None
+        return self._nodes[partition]
 
     def _of_partition(self, name: str) -> Preemption | None:
         own = self.partitions[name]

@@ -42,7 +42,9 @@ def check(policy: Policy, context: Context) -> Iterator[Hit]:
             span=setting.span,
             path=setting.path,
             message=f"{', '.join(reasons[:_TOLD])}{more}: a job that ends so {fate}",
-            remedy=f'`{name}=75`: only codes that mean "saved, run me again"',
+            remedy='`RequeueExit=75`: only codes that mean "saved, run me again"'
+            if name == "RequeueExit"
+            else "take 0 out of RequeueExitHold",
         )
 
 
