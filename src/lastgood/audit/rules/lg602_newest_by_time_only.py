@@ -44,8 +44,8 @@ srun --kill-on-bad-exit=1 python train.py ${LATEST:+--resume $LATEST}
 #SBATCH --time=24:00:00
 #SBATCH --requeue
 #SBATCH --open-mode=append
-for LATEST in $(ls -v -r checkpoints/step_*.pt); do
-  python -c 'import sys, torch; torch.load(sys.argv[1], weights_only=True)' "$LATEST" && break
+for file in $(ls -v -r checkpoints/step_*.pt); do
+  python -c 'import sys, torch; torch.load(sys.argv[1], weights_only=True)' "$file" && LATEST=$file && break
 done
 srun --kill-on-bad-exit=1 python train.py ${LATEST:+--resume $LATEST}
 """,

@@ -30,7 +30,7 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
             yield Hit(
                 span=launch.words[0].span,
                 message=f"`{path}` writes no restart file while it runs: a time limit or a dead node costs the whole run",
-                remedy=f"in `{path}`, in front of `run`: `restart 10000 state.a state.b`, and `read_restart` at a further start",
+                remedy=f"in `{path}`, in front of `run`: `restart 100000 state.*`, and `read_restart state.*` at a further start",
                 severity=severity,
             )
         elif "read_restart" not in names and not _chooses(script):
@@ -90,12 +90,12 @@ srun --kill-on-bad-exit=1 lmp -in in.melt
 #SBATCH --time=24:00:00
 #SBATCH --requeue
 #SBATCH --open-mode=append
-if [ -f state.a ]; then READ="read_restart state.*"; else READ="read_data melt.data"; fi
+if ls state.* > /dev/null 2>&1; then READ="read_restart state.*"; else READ="read_data melt.data"; fi
 cat > in.melt <<END
 units lj
 $READ
 fix 1 all nvt temp 1.0 1.0 0.1
-restart 10000 state.a state.b
+restart 100000 state.*
 run 50000000 upto
 END
 srun --kill-on-bad-exit=1 lmp -in in.melt
