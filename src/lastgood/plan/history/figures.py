@@ -41,8 +41,9 @@ def figures_of(
     """Everything that the rows tell. `source` names the file or command in the answer; its rates say `told`."""
     window = window or Window()
     table = with_exposure(reading.table, window, saved_every_s)
-    # What neither ran nor failed in the window is not asked for.
-    table = table.filter(pl.col("is_in") | (pl.col("node_s") > 0))
+    if window != Window():
+        # What neither ran nor failed in it is not asked for.
+        table = table.filter(pl.col("is_in") | (pl.col("node_s") > 0))
     ends = with_events(table.filter(pl.col("is_in") & pl.col("ending").is_in([*FAILURE_CODES, *_OWN_FAULT])))
     failures = ends.filter("is_failure")
     node_days = float(table["node_s"].sum()) / _DAY_S

@@ -20,7 +20,7 @@ NO_ROW = "a line with another number of columns than the heading"
 
 
 class RowReader:
-    """Cuts pieces into rows. Give it the pieces in order, and call `rest` at the end."""
+    """Cuts pieces into rows. Give it the pieces in order, and call `give_up` at the end."""
 
     def __init__(self, heading: Heading, misread: Misreadings) -> None:
         self._heading = heading
@@ -59,11 +59,6 @@ class RowReader:
             table = self._cut(whole.drop("fits"))
         return table
 
-    def rest(self) -> pl.DataFrame:
-        """After the last piece: what was held back as the begin of a row is none."""
-        self._give_up()
-        return self._cut(pl.DataFrame(schema={LINE: pl.UInt32, "text": pl.String}))
-
     def _cut(self, lines: pl.DataFrame) -> pl.DataFrame:
         heading = self._heading
         lines = lines.filter(pl.col("text") != heading.line)
@@ -75,16 +70,16 @@ class RowReader:
         """Rows that had been cut in several lines."""
         odd = lines.filter(~pl.col("fits"))
         if self._parts and (not odd.height or odd[LINE][0] != lines[LINE][0]):
-            self._give_up()
+            self.give_up()
         before = int(lines[LINE][0]) - 1
         for number, text, _ in odd.iter_rows():
             if number != before + 1:
-                self._give_up()
+                self.give_up()
                 self._has_row_before = True
             yield from self._take(number, text)
             before = number
         if before != int(lines[LINE][-1]):
-            self._give_up()
+            self.give_up()
             self._has_row_before = self._has_row_before or whole > 0
 
     def _take(self, number: int, text: str) -> Iterator[tuple[int, str]]:
@@ -103,7 +98,7 @@ class RowReader:
                 self.joined += 1
                 return
         if self._parts_gaps + gaps > heading.gaps or len(self._parts) >= _MOST_PARTS:
-            self._give_up()
+            self.give_up()
         if gaps > heading.gaps:
             self._unfit(f"line {number}: {gaps + 1 - heading.is_closed} columns")
             return
@@ -114,7 +109,8 @@ class RowReader:
             self.joined += 1
             self._parts, self._parts_gaps = [], 0
 
-    def _give_up(self) -> None:
+    def give_up(self) -> None:
+        """What was held back as the begin of a row is none. Also to be called after the last piece."""
         if self._parts and not self._parts_gaps and self._heading.begins_in_free_text:
             # The rest of that row is a whole one.
             self.joined += 1

@@ -15,7 +15,7 @@ from lastgood.plan.history.heading import ASK, Heading, missing_figures, read_he
 from lastgood.plan.history.lines import PIECE_BYTES, Piece, Readable, pieces_of
 from lastgood.plan.history.misread import Misread, Misreadings
 from lastgood.plan.history.rows import RowReader
-from lastgood.plan.history.values import ValueReader
+from lastgood.plan.history.values import SCHEMA, ValueReader
 
 KEY = ["cluster", "job", "task", "part"]
 _ANOTHER_JOB_S = 180 * 86400
@@ -59,7 +59,8 @@ def read_runs(
     values = ValueReader(misread, only)
     heading: Heading | None = None
     rows: RowReader | None = None
-    tables: list[pl.DataFrame] = []
+    tables: list[pl.DataFrame] = [pl.DataFrame(schema=SCHEMA)]
+    not_started = 0
     for piece in pieces_of(raw, where, piece_bytes):
         if rows is None:
             line, _, rest = piece.text.partition("\n")
@@ -78,20 +79,22 @@ def read_runs(
                 )
             rows = RowReader(heading, misread)
             piece = Piece(rest, piece.first_line + 1, piece.is_cut_off)
-        tables.append(values.runs(rows.rows(piece)))
+        told = values.runs(rows.rows(piece))
+        tables.append(told.filter(~_is_no_run()))
+        not_started += told.height - tables[-1].height
     if heading is None or rows is None:
         raise UsageError(
             f"{where} is empty: not even a heading",
             safe="nothing was counted",
             remedy=f"sacct has failed, or was not asked; make the file with: {ASK}",
         )
-    tables.append(values.runs(rows.rest()))
+    rows.give_up()
     count = values.rows + rows.unfit
     _check_share(misread, count, where)
     notes = missing_figures(list(heading.places))
     if rows.is_cut_off:
         notes.append("the file does not end with a line break: its last row may be cut off")
-    table, duplicates, not_started = _in_order(pl.concat(tables))
+    table, duplicates = _in_order(tables)
     return Reading(
         table=table,
         rows=count,
@@ -118,17 +121,20 @@ def _check_share(misread: Misreadings, rows: int, where: str) -> None:
     )
 
 
-def _in_order(table: pl.DataFrame) -> tuple[pl.DataFrame, int, int]:
-    """(runs, rows that are there twice, rows without a run)."""
+def _is_no_run() -> pl.Expr:
     of_wish = pl.col("ending").is_in([ending.code for ending in (CANCELLED, CANCELLED_BY_ROOT, DEADLINE, RUNNING)])
     # What was ended within its first second has nodes, and no length. Where no nodes are told, length decides.
-    is_no_run = pl.col("ending").is_in([WAITING.code, REVOKED.code]) | (
-        (pl.col("run_s") == 0) & of_wish & pl.col("node_list").is_null()
-    )
-    ran = table.filter(~is_no_run)
-    not_started = table.height - ran.height
+    never = (pl.col("run_s") == 0) & of_wish & pl.col("node_list").is_null()
+    return pl.col("ending").is_in([WAITING.code, REVOKED.code]) | never
+
+
+def _in_order(parts: list[pl.DataFrame]) -> tuple[pl.DataFrame, int]:
+    """(runs, rows that are there twice). Empties the list: there is room for two copies of all rows, not for four."""
+    table = pl.concat(parts)
+    parts.clear()
     by_key = [pl.col("cluster").to_physical(), *(pl.col(name) for name in KEY[1:])]
-    ran = ran.sort([*by_key, pl.col("start"), pl.col("submit"), pl.col("run_s")], nulls_last=True)
+    table = table.sort([*by_key, pl.col("start"), pl.col("submit"), pl.col("run_s")], nulls_last=True)
+    count = table.height
     # Two dumps of overlapping times have the same run twice; the longer one is the newer.
     is_next_same = pl.lit(True)
     for name in [*KEY, "start", "submit"]:
@@ -136,7 +142,8 @@ def _in_order(table: pl.DataFrame) -> tuple[pl.DataFrame, int, int]:
     # Without any moment nothing tells two runs of a job from one run that is there twice.
     known = pl.any_horizontal(pl.col("start", "submit").is_not_null())
     is_last_row = pl.int_range(pl.len()) == pl.len() - 1
-    kept = ran.filter(~(is_next_same & known) | is_last_row)
+    is_kept = table.select(~(is_next_same & known) | is_last_row).to_series()
+    kept = table if is_kept.all() else table.filter(is_kept)
     is_same_job = pl.lit(True)
     for name in KEY:
         is_same_job &= pl.col(name).eq_missing(pl.col(name).shift(1))
@@ -149,7 +156,7 @@ def _in_order(table: pl.DataFrame) -> tuple[pl.DataFrame, int, int]:
     kept = kept.with_columns(
         is_followed=is_followed, wait_s=pl.when(is_followed).then(wait_s.clip(0)).cast(pl.UInt32, strict=False)
     )
-    return kept, ran.height - kept.height, not_started
+    return kept, count - kept.height
 
 
 def _moment(name: str) -> pl.Expr:
