@@ -3,6 +3,7 @@
 import bisect
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 import msgspec
 
@@ -71,7 +72,8 @@ class Place(msgspec.Struct, frozen=True):
     """Surely so, by its name; other directories of a training program hold checkpoints, too, as a rule."""
 
 
-def places_of(script: BatchScript) -> list[Place]:
+@lru_cache(maxsize=4)
+def places_of(script: BatchScript) -> tuple[Place, ...]:
     """The directories for checkpoints, or for all results, that the programs of the work are given."""
     found: dict[tuple[int, str], Place] = {}
     for command, launch in script.work[:MOST_WORK]:
@@ -82,7 +84,7 @@ def places_of(script: BatchScript) -> list[Place]:
     places = [*found.values(), *_exported(script)]
     # A directory for logs holds more than that only where a program is given no other one.
     others = {place.command.begin for place in places if "log" not in place.option.lower()}
-    return [place for place in places if "log" not in place.option.lower() or place.command.begin not in others]
+    return tuple(p for p in places if "log" not in p.option.lower() or p.command.begin not in others)
 
 
 def resumes_by_itself(place: Place) -> bool:
