@@ -10,11 +10,16 @@ _ASKS_TO_STOP = ("TERM", "USR1", "USR2", "HUP", "XCPU")
 
 
 def check(program: Program, context: Context) -> Iterator[Hit]:
-    if not program.is_job or program.is_owned or is_requeueing(program):
+    if not program.is_main or program.is_owned or is_requeueing(program):
         return
+    saves = {save.call for save in program.saves}
     for handler in program.handlers:
         names = [name for name in handler.signals if name in _ASKS_TO_STOP]
         if handler.body is None or not names:
+            continue
+        bodies = [handler.body, *program.syntax.own_functions_called(handler.body)]
+        # Where training is not seen, it is elsewhere if there is something to save.
+        if not program.is_job and not any(call in saves for call in program.syntax.calls_in(*bodies)):
             continue
         ends = exits_with_success(program, handler.body)
         if ends is not None:
