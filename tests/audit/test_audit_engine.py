@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastgood.audit.batch.script import BatchScript
-from lastgood.audit.engine import audit, models_of
+from lastgood.audit.engine import audit, audit_models, models_of
 from lastgood.audit.policy import Policy
 from lastgood.audit.recognise import Kind, kind_of
-from lastgood.audit.rule import Context, Hit, Rule
+from lastgood.audit.rule import Context, Hit, Rule, Severity
 from lastgood.audit.rules import all_rules, rule_of
 from lastgood.audit.source import Source, Span
 
@@ -112,6 +112,21 @@ def test_a_rule_that_fails_is_named_and_hides_nothing() -> None:
     assert {finding.rule.code for finding in audited.findings} == {"LG102", "LG101"}
 
 
+def test_findings_come_in_the_order_of_the_text_and_with_the_severity_of_the_hit() -> None:
+    def last(script: BatchScript, context: Context) -> Iterator[Hit]:
+        yield Hit(span=script.line(3), message="found", remedy="none", severity=Severity.LOST)
+        yield Hit(span=script.line(1), message="found", remedy="none")
+
+    rules = [msgspec.structs.replace(rule_of("LG102"), check=last), ALWAYS]
+    findings = audit(Source("job.sh", JOB), rules, Context()).findings
+    assert [(finding.span.line, finding.rule.code) for finding in findings] == [
+        (1, "LG102"),
+        (2, "LG101"),
+        (3, "LG102"),
+    ]
+    assert [finding.severity for finding in findings] == [rules[0].severity, ALWAYS.severity, Severity.LOST]
+
+
 def test_findings_of_a_policy_name_the_file_that_they_are_in() -> None:
     def check(policy: Policy, context: Context) -> Iterator[Hit]:
         setting = policy.setting("KillWait")
@@ -122,10 +137,23 @@ def test_findings_of_a_policy_name_the_file_that_they_are_in() -> None:
     rule = msgspec.structs.replace(rule_of("LG901"), check=check)
     read = models_of(first)
     read.models = [Policy([first, second])]
-    from lastgood.audit.engine import audit_models
-
     (finding,) = audit_models(first, read, [rule], Context()).findings
     assert (finding.path, finding.span.line, finding.excerpt.text) == ("b", 3, "KillWait=30")
+
+
+def test_a_comment_silences_in_its_own_file_only() -> None:
+    def check(policy: Policy, context: Context) -> Iterator[Hit]:
+        for path in ("a", "b"):
+            yield Hit(span=Span(2, 1, 2, 5), path=path, message="found", remedy="none")
+
+    comment = b"# lastgood: ignore LG901 because the site is small\n"
+    first, second = Source("a", b"ClusterName=x\nKillWait=30\n"), Source("b", comment + b"KillWait=30\n")
+    rule = msgspec.structs.replace(rule_of("LG901"), check=check)
+    read = models_of(first)
+    read.models = [Policy([first, second])]
+    audited = audit_models(first, read, [rule], Context())
+    assert [finding.path for finding in audited.findings] == ["a"]
+    assert [silenced.finding.path for silenced in audited.silenced] == ["b"]
 
 
 def test_a_long_line_is_kept_around_the_place_only() -> None:

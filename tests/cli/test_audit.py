@@ -303,13 +303,20 @@ def test_nothing_to_audit_is_a_mistake_and_an_empty_directory_says_so(lastgood):
     assert "empty: error: nothing to audit in it" in said.out and "nothing was audited" in said.out
     write("full/job.sh", CLEAN)
     assert lastgood("audit", "full", "empty").code == 66
-    assert lastgood("audit", "full", "full").code == 0
+    write("full/in/job.sh", CLEAN)
+    assert lastgood("audit", "full", "full/in").code == 0
 
 
 def test_a_path_that_does_not_exist(lastgood):
     said = lastgood("audit", "nowhere/job.sh")
     assert said.code == 66
     assert "nowhere/job.sh: error: there is no such file or directory" in said.out
+
+
+def test_of_several_problems_that_of_a_file_that_is_there_counts(lastgood):
+    Path("a.out").write_bytes(b"\0")
+    assert lastgood("audit", "nowhere", "a.out").code == 65
+    assert lastgood("audit", "nowhere", "elsewhere").code == 66
 
 
 @pytest.mark.parametrize(
