@@ -305,6 +305,18 @@ def test_what_is_no_python_is_a_syntax_error(data: bytes) -> None:
         Program(Source("x.py", data))
 
 
+@pytest.mark.parametrize(
+    "deep", ["+".join(["'a'"] * 2000), "f" + "(f" * 80 + ")" * 80, "a" + ".b" * 500, "a" + "[0]" * 500]
+)
+def test_what_is_nested_deeply_is_passed_over(deep: str) -> None:
+    text = f"import torch\nname = {deep}\nfor f in range(3):\n    loss.backward()\n    torch.load(name)\n"
+    found = program(f"{text}    if {deep}:\n        torch.save({deep}, name)\n")
+    assert found.is_job and not found.handles_signal("TERM")
+    (save,) = found.checkpoints.in_training
+    assert save.target is not None and found.path_parts(save.target).times == []
+    assert found.checkpoints.is_renamed(save) is False and found.checkpoints.is_of_the_best(save) is False
+
+
 def test_a_name_that_is_set_from_itself_comes_to_an_end() -> None:
     found = program("import torch\nout = out + '/a'\na = b\nb = a\ntorch.save(a, out + b)\n")
     assert found.saves[0].target is not None and found.path_parts(found.saves[0].target).nodes

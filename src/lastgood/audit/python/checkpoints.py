@@ -7,7 +7,7 @@ from functools import cached_property
 import msgspec
 
 from lastgood.audit.python.flow import Flow
-from lastgood.audit.python.tree import Tree, last
+from lastgood.audit.python.tree import Tree, last, written
 from lastgood.audit.python.values import PathParts, Values
 
 WEIGHTS, OPTIMIZER, PROGRESS, RANDOM, WHOLE, UNKNOWN = "weights", "optimizer", "progress", "random", "whole", "unknown"
@@ -141,7 +141,7 @@ class Checkpoints:
 
     def is_of_the_best(self, save: Save) -> bool:
         """It is made when a measure is better than before: a result, not a point to go on from."""
-        tests = " ".join(ast.unparse(test) for test in self._flow.tests_around(save.call))
+        tests = " ".join(written(test) for test in self._flow.tests_around(save.call))
         if re.search(r"best|improve|lowest|highest|\bmin_|\bmax_(?:acc|f1|score)|early", tests, re.IGNORECASE):
             return True
         return save.target is not None and "best" in " ".join(self.path(save.target).literals).lower()
@@ -169,9 +169,9 @@ class Checkpoints:
             name = self._tree.name_of(call.func)
             if call in self.renames or name.endswith(".rename") or (name.endswith(".replace") and len(call.args) == 1):
                 return True
-            if last(name) in ("system", "run", "call", "check_call") and re.search(r"\bmv\b", ast.unparse(call)):
+            if last(name) in ("system", "run", "call", "check_call") and re.search(r"\bmv\b", written(call)):
                 return True
-        words = [] if save.target is None else [*self.path(save.target).literals, ast.unparse(save.target)]
+        words = [] if save.target is None else [*self.path(save.target).literals, written(save.target)]
         return any(re.search(r"tmp|temp(?!erature|late)|\.part", word, re.IGNORECASE) for word in words)
 
     def is_same_file(self, save: Save, load: Load) -> bool:
@@ -199,8 +199,8 @@ class Checkpoints:
 
     def _keys(self, node: ast.expr) -> set[str]:
         """A path in the words of the program, at each step of following it."""
-        names = {ast.unparse(node)} if not isinstance(node, ast.Name | ast.Call) else set()
-        return names | {ast.unparse(value) for value in map(self._file_of, self._values.of(node))}
+        names = {written(node)} if not isinstance(node, ast.Name | ast.Call) else set()
+        return (names | {written(value) for value in map(self._file_of, self._values.of(node))}) - {""}
 
     def _file_of(self, node: ast.expr) -> ast.expr:
         """The path behind a file that `open` gives."""
@@ -279,12 +279,10 @@ class Checkpoints:
 
     def _holds_one(self, node: ast.expr) -> set[str]:
         if isinstance(node, ast.Dict):
-            pairs = [
-                (ast.unparse(key) if key else "**", inner) for key, inner in zip(node.keys, node.values, strict=True)
-            ]
+            pairs = [(written(key) if key else "**", inner) for key, inner in zip(node.keys, node.values, strict=True)]
             return self._of_pairs(pairs)
         if isinstance(node, ast.DictComp | ast.ListComp):
-            return self._by_text(ast.unparse(node))
+            return self._by_text(written(node))
         name = self._tree.name_of(node.func) if isinstance(node, ast.Call) else self._tree.name_of(node)
         if isinstance(node, ast.Call):
             if last(name) in ("dict", "OrderedDict", "Namespace", "SimpleNamespace"):
@@ -292,18 +290,18 @@ class Checkpoints:
                 positional = set().union(*(self._holds(argument) for argument in node.args)) if node.args else set()
                 return self._of_pairs(pairs) | positional
             if last(name) in ("state_dict", "get_model_state_dict", "parameters", "named_parameters"):
-                return self._by_name(ast.unparse(node))
+                return self._by_name(written(node))
             if self._tree.functions.get(last(name)):
                 return {UNKNOWN}
             if last(name) in ("cpu", "to", "half", "module", "unwrap_model", "deepcopy", "copy", "unreplicate"):
-                return self._by_name(ast.unparse(node))
+                return self._by_name(written(node))
             return {UNKNOWN}
         return self._by_name(name)
 
     def _of_pairs(self, pairs: list[tuple[str, ast.expr]]) -> set[str]:
         found: set[str] = set()
         for key, inner in pairs:
-            text = f"{key} {ast.unparse(inner)}"
+            text = f"{key} {written(inner)}"
             if key == "**":
                 found.add(UNKNOWN)
             elif _RANDOM_STATE.search(text):
@@ -348,9 +346,9 @@ class Checkpoints:
         if name.startswith("torch.distributed"):
             return False
         parent = self._tree.parents.get(call)
-        texts = [ast.unparse(source)]
+        texts = [written(source)]
         if isinstance(parent, ast.Assign):
-            texts.append(ast.unparse(parent.targets[0]))
+            texts.append(written(parent.targets[0]))
         text = " ".join([*texts, *self.path(source).literals])
         return bool(_DATA.search(text)) and not re.search(
             r"ckpt|checkpoint|resume|snapshot|state_dict", text, re.IGNORECASE

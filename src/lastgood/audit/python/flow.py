@@ -4,7 +4,7 @@ import ast
 import re
 from functools import cached_property
 
-from lastgood.audit.python.tree import Function, Loop, Tree, last
+from lastgood.audit.python.tree import Function, Loop, Tree, last, written
 
 _OPTIMIZER = re.compile(r"optim|(?:^|_)opt|adam|sgd|trainer_[dg]\b", re.IGNORECASE)
 _STEPS = frozenset({"backward", "train_on_batch", "apply_gradients", "manual_backward"})
@@ -83,7 +83,7 @@ class Flow:
         while pending and len(seen) < _MOST_FUNCTIONS:
             for outer in self._tree.above(pending.pop()):
                 if isinstance(outer, ast.If | ast.IfExp):
-                    if "__name__" not in ast.unparse(outer.test):
+                    if "__name__" not in written(outer.test):
                         found.append(outer.test)
                 elif isinstance(outer, Function):
                     if outer not in seen:

@@ -3,7 +3,7 @@
 import ast
 
 from lastgood.audit.python.program import Program
-from lastgood.audit.python.tree import Function, last
+from lastgood.audit.python.tree import Function, last, written
 
 _EXITS = ("sys.exit", "exit", "quit", "os._exit")
 
@@ -23,6 +23,6 @@ def is_requeueing(program: Program) -> bool:
 
 def _is_success(call: ast.Call) -> bool:
     if not call.args:
-        return last(ast.unparse(call.func)) != "_exit"
+        return last(written(call.func)) != "_exit"
     code = call.args[0]
     return isinstance(code, ast.Constant) and code.value in (0, None)

@@ -8,7 +8,7 @@ import msgspec
 
 from lastgood.audit.python.checkpoints import CHECKPOINT_WORD
 from lastgood.audit.python.program import Program
-from lastgood.audit.python.tree import last
+from lastgood.audit.python.tree import last, written
 from lastgood.audit.python.values import PathParts
 
 _LISTS = frozenset({"glob", "iglob", "rglob", "listdir", "scandir", "iterdir"})
@@ -41,14 +41,14 @@ def picks(program: Program) -> list[Pick]:
 def is_for_checkpoints(program: Program, pick: Pick) -> bool:
     """What is picked is loaded to go on from, as far as names tell."""
     text = " ".join(
-        [ast.unparse(pick.node), ast.unparse(pick.listing)]
+        [written(pick.node), written(pick.listing)]
         + [part for argument in pick.listing.args for part in program.path_parts(argument).literals]
     )
     function = program.syntax.function_of(pick.node)
     around = "" if function is None else function.name
     statement = next((node for node in program.syntax.above(pick.node) if isinstance(node, ast.stmt)), None)
     if isinstance(statement, ast.Assign):
-        around += " " + ast.unparse(statement.targets[0])
+        around += " " + written(statement.targets[0])
     if any(pick.node in program.values.within(load.source) for load in program.loads if load.source is not None):
         return True
     if _NOT_CHECKPOINTS.search(text) or not CHECKPOINT_WORD.search(f"{text} {around}"):
@@ -97,9 +97,9 @@ def _picks(program: Program) -> Iterator[Pick]:
 
 def _pick(program: Program, node: ast.expr, files: ast.expr, order: ast.Call) -> Iterator[Pick]:
     function = program.syntax.function_of(node)
-    names = {ast.unparse(files), *(ast.unparse(inner.value) for inner in [node] if isinstance(inner, ast.Subscript))}
+    names = {written(files), *(written(inner.value) for inner in [node] if isinstance(inner, ast.Subscript))}
     if any(
-        ast.unparse(loop.iter) in names and loop.lineno >= order.lineno
+        written(loop.iter) in names and loop.lineno >= order.lineno
         for loop in program.syntax.loops
         if isinstance(loop, ast.For) and program.syntax.function_of(loop) is function
     ):
@@ -121,28 +121,28 @@ def _pick(program: Program, node: ast.expr, files: ast.expr, order: ast.Call) ->
     key = next((keyword.value for keyword in order.keywords if keyword.arg == "key"), None)
     kind = None
     if key is not None:
-        text = " ".join(ast.unparse(value) for value in program.values.of(key))
+        text = " ".join(written(value) for value in program.values.of(key))
         bodies = program.syntax.functions.get(last(program.syntax.name_of(key)), [])
-        kind = "time" if _TIMES.search(" ".join([text, *map(ast.unparse, bodies)])) else "other"
+        kind = "time" if _TIMES.search(" ".join([text, *map(written, bodies)])) else "other"
     yield Pick(node, listings[0], kind)
 
 
 def _takes_newest(program: Program, ordered: ast.expr, order: ast.Call) -> ast.expr | None:
     """The place where the greatest of an ordered list is taken; itself, or a name that it is given."""
-    is_reversed = any(keyword.arg == "reverse" and ast.unparse(keyword.value) == "True" for keyword in order.keywords)
+    is_reversed = any(keyword.arg == "reverse" and written(keyword.value) == "True" for keyword in order.keywords)
     wanted = "0" if is_reversed else "-1"
-    names = {ast.unparse(ordered)}
+    names = {written(ordered)}
     statement = program.syntax.parents.get(order)
     if isinstance(statement, ast.Assign):
-        names |= {ast.unparse(target) for target in statement.targets}
+        names |= {written(target) for target in statement.targets}
     function = program.syntax.function_of(order)
     scope: ast.AST = function if function is not None else program.tree
     for node in ast.walk(scope):
         if (
             isinstance(node, ast.Subscript)
-            and ast.unparse(node.slice) == wanted
+            and written(node.slice) == wanted
             and node.lineno >= order.lineno
-            and ast.unparse(node.value) in names
+            and written(node.value) in names
         ):
             return node
     return None

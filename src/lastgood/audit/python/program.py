@@ -8,7 +8,7 @@ from functools import cached_property
 from lastgood.audit.python.checkpoints import Checkpoints, Load, Save, may_load
 from lastgood.audit.python.flow import Flow
 from lastgood.audit.python.signals import Handler, handlers_in, short
-from lastgood.audit.python.tree import Tree, last
+from lastgood.audit.python.tree import Tree, last, written
 from lastgood.audit.python.values import PathParts, Values
 from lastgood.audit.source import Source, Span
 
@@ -180,7 +180,7 @@ class Program:
 
     def _starts_something(self, statement: ast.stmt) -> bool:
         match statement:
-            case ast.If(test=test) if "__name__" in ast.unparse(test):
+            case ast.If(test=test) if "__name__" in written(test):
                 return True
             case ast.For() | ast.While() | ast.With():
                 return True

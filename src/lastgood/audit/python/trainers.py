@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import msgspec
 
 from lastgood.audit.python.program import Program
+from lastgood.audit.python.tree import written
 
 
 class Framework(msgspec.Struct, frozen=True):
@@ -62,9 +63,7 @@ def loads_before(program: Program, start: Start) -> bool:
 def saves_nothing(program: Program, start: Start) -> bool:
     """It is told to save no checkpoints."""
     off = set(FRAMEWORKS[start.framework].off_words)
-    given = {
-        (keyword.arg or "", ast.unparse(keyword.value)) for call in program.syntax.calls for keyword in call.keywords
-    }
+    given = {(keyword.arg or "", written(keyword.value)) for call in program.syntax.calls for keyword in call.keywords}
     return bool(off & given)
 
 

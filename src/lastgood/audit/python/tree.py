@@ -83,11 +83,8 @@ class Tree:
 
     def text(self, node: ast.expr, most: int = 40) -> str:
         """A node as one writes it, for messages."""
-        try:
-            written = ast.unparse(node)
-        except RecursionError:
-            return "..."
-        return written if len(written) <= most else written[: most - 3] + "..."
+        whole = written(node) or "..."
+        return whole if len(whole) <= most else whole[: most - 3] + "..."
 
     def calls_in(self, *nodes: ast.AST) -> Iterator[ast.Call]:
         for node in nodes:
@@ -213,11 +210,19 @@ class Tree:
                     self._assign(inner, value)
             return
         if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name | ast.Attribute):
-            self.items_set.setdefault(self.name_of(target.value), []).append((ast.unparse(target.slice), value))
+            self.items_set.setdefault(self.name_of(target.value), []).append((written(target.slice), value))
         elif isinstance(target, ast.Name):
             self.assigned.setdefault((self.function_of(target), target.id), []).append(value)
         elif isinstance(target, ast.Attribute):
             self.assigned.setdefault((None, self.name_of(target)), []).append(value)
+
+
+def written(node: ast.AST) -> str:
+    """A node as one writes it; empty for what is nested too deeply."""
+    try:
+        return ast.unparse(node)
+    except RecursionError:
+        return ""
 
 
 def last(name: str) -> str:

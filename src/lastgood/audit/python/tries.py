@@ -5,7 +5,7 @@ import re
 
 from lastgood.audit.python.checkpoints import Load
 from lastgood.audit.python.program import Program
-from lastgood.audit.python.tree import last
+from lastgood.audit.python.tree import last, written
 
 _ENDS = re.compile(r"(?:^|\.)(?:exit|_exit|abort|quit|fail|Abort)\Z")
 _BROAD = ("Exception", "BaseException")
@@ -16,7 +16,7 @@ def loads_within(program: Program, block: ast.Try) -> Load | None:
     """The load of a checkpoint that a `try` is there for."""
     within = set(program.syntax.calls_in(*block.body))
     found = [load for load in program.loads if load.call in within and _is_of_a_checkpoint(program, load)]
-    if not found or _NO_STATE.search(ast.unparse(block)):
+    if not found or _NO_STATE.search(written(block)):
         return None
     # A long block is tried for other reasons.
     is_short = len(block.body) <= 12
@@ -38,7 +38,7 @@ def gives_up_silently(program: Program, block: ast.Try) -> ast.ExceptHandler | N
 
 def _is_broad(kind: ast.expr) -> bool:
     kinds = kind.elts if isinstance(kind, ast.Tuple) else [kind]
-    return any(last(ast.unparse(one)) in _BROAD for one in kinds)
+    return any(last(written(one)) in _BROAD for one in kinds)
 
 
 def _does_something_about_it(program: Program, handler: ast.ExceptHandler) -> bool:

@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Callable, Iterator
 
-from lastgood.audit.python.tree import Function, Tree, last
+from lastgood.audit.python.tree import Function, Tree, last, written
 
 _DEPTH = 6
 _MOST_PARTS = 300
@@ -154,7 +154,7 @@ class PathParts:
 
     def _is_padded(self, node: ast.expr) -> bool:
         formatted = next((above for above in self._tree.above(node) if isinstance(above, ast.FormattedValue)), None)
-        return formatted is not None and formatted.format_spec is not None and "0" in ast.unparse(formatted.format_spec)
+        return formatted is not None and formatted.format_spec is not None and "0" in written(formatted.format_spec)
 
     def _joins(self, node: ast.expr) -> bool:
         if isinstance(node, ast.Call):

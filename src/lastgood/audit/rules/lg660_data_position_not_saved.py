@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from lastgood.audit.python.program import Program
+from lastgood.audit.python.tree import written
 from lastgood.audit.rule import Context, Hit, Rule, Severity
 
 _WORDS = (
@@ -59,7 +60,7 @@ def check(program: Program, context: Context) -> Iterator[Hit]:
 
 def _shuffling(program: Program) -> ast.Call | None:
     for call in program.syntax.called.get("DataLoader", ()):
-        if any(keyword.arg == "shuffle" and ast.unparse(keyword.value) == "True" for keyword in call.keywords):
+        if any(keyword.arg == "shuffle" and written(keyword.value) == "True" for keyword in call.keywords):
             return call
     return None
 
