@@ -133,6 +133,14 @@ def test_where_no_checkpoint_is_left_it_does_not_begin_from_zero(mdrun: Mdrun) -
     assert mdrun.run(options=("--fresh",)).code == 0
 
 
+def test_a_new_start_leaves_no_old_checkpoint_to_fall_back_to(mdrun: Mdrun) -> None:
+    stop_in_the_middle(mdrun)
+    before = {name: mdrun.file(name).read_bytes() for name in ("state.cpt", "state_prev.cpt")}
+    ended = mdrun.run(options=("--fresh",))
+    assert ended.code == 0 and "fresh start" in ended.err
+    assert {name: mdrun.file(f"{name}.attempt-2").read_bytes() for name in before} == before
+
+
 @pytest.mark.parametrize("name", ["ener.edr", "md.log", "traj.trr"])
 def test_where_an_output_is_gone_it_goes_on_in_new_files(mdrun: Mdrun, name: str) -> None:
     stop_in_the_middle(mdrun)

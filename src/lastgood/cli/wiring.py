@@ -207,6 +207,7 @@ def _adapted(
         exact_interval_s(_SAVE_S, preset_mtti().seconds) if app.every_s is None else app.every_s,
         None if deadline is None else TimeLimit(deadline, grace_s),
         grace_s,
+        is_interval_given=app.every_s is not None,
     )
 
 

@@ -27,6 +27,9 @@ from lastgood.store.jobdir import JobDirectory
 from lastgood.store.record import Records
 
 _CHUNK_BYTES = 2**22
+_SUMMED_BYTES = 2**32
+"""No checksum is made of what is larger: the launcher attends to nothing else meanwhile."""
+_SHOWN = 8
 
 
 class AdaptedCommand:
@@ -41,6 +44,8 @@ class AdaptedCommand:
         interval_s: float,
         time_limit: TimeLimit | None,
         grace_s: float,
+        *,
+        is_interval_given: bool = False,
     ) -> None:
         self._adapter = adapter
         self._job = job
@@ -49,12 +54,17 @@ class AdaptedCommand:
         self._interval_s = interval_s
         self._time_limit = time_limit
         self._grace_s = grace_s
+        self._is_interval_given = is_interval_given
         self._noted: LastGood | None = None
         self._lock_fd = -1
 
     def last_good(self) -> LastGood | None:
         """The newest that a quick look finds nothing wrong with."""
-        return next((_as_last_good(found) for found in self._adapter.candidates() if not found.problem), None)
+        found = self._newest()
+        return None if found is None else _as_last_good(found)
+
+    def _newest(self) -> Found | None:
+        return next((found for found in self._adapter.candidates() if not found.problem), None)
 
     def prepare(self, attempt: int, *, is_fresh: bool, journal: Journal) -> Prepared:
         self._lock()
@@ -62,14 +72,15 @@ class AdaptedCommand:
             "look for checkpoints in", os.path.dirname(self._adapter.lock_path()), safe="nothing was started"
         ):
             founds = self._look()
-            earlier = self._earlier(attempt)
+            earlier, expectations = self._earlier(attempt), self._expectations()
         usable = founds[-1] if founds and not founds[-1].problem else None
         bad = [found for found in founds if found.problem]
+        is_saved = any(e.last_saved_step is not None for e in earlier) or any(e.step is not None for e in expectations)
         start = decide_start(
             None if usable is None else Candidate(shown(usable.path), usable.step),
-            [Candidate(shown(found.path), found.step, found.problem) for found in bad],
+            [Candidate(shown(f.path), f.step, f.problem) for f in bad if is_saved or not f.may_be_cut_off],
             earlier,
-            self._expectations(),
+            expectations,
             is_fresh,
         )
         if start.kind is StartKind.REFUSED:
@@ -81,11 +92,13 @@ class AdaptedCommand:
         lines = [f"not used: {shown(found.path)}: {found.problem}" for found in bad]
         lines += [start.warning] if start.warning else []
         is_resumed = start.kind is StartKind.RESUMED
-        work = self._adapter.work() if is_resumed else None
         with explained("put checkpoints aside in", os.path.dirname(self._adapter.lock_path())):
             # The application would take the newest, whatever is in it; and after --fresh an old one.
-            aside = self._adapter.put_aside(bad if is_resumed else founds, f"attempt-{attempt}")
-        lines += [f"kept as {shown(path)}" for path in aside]
+            unwanted = bad if is_resumed else self._adapter.candidates()
+            aside = self._adapter.put_aside(unwanted, f"attempt-{attempt}")
+            work = self._adapter.work() if is_resumed else None
+        lines += [f"kept as {shown(path)}" for path in aside[:_SHOWN]]
+        lines += [f"and {len(aside) - _SHOWN} more in the same way"] if len(aside) > _SHOWN else []
         journal.write(
             "started",
             how=start.kind.value,
@@ -111,12 +124,13 @@ class AdaptedCommand:
     def note_progress(self, journal: Journal) -> None:
         """Write down a checkpoint that is newer than the last one written down, with a checksum of its content."""
         try:
-            good = self.last_good()
-            if good is None or not good.is_newer_than(self._noted):
+            found = self._newest()
+            good = None if found is None else _as_last_good(found)
+            if found is None or good is None or not good.is_newer_than(self._noted):
                 return
-            before = os.stat(good.name)
-            digest = _digest(good.name)
-            if os.stat(good.name).st_mtime_ns != before.st_mtime_ns:
+            before = _modified_ns(found)
+            digest = _digest(found) if found.size_bytes <= _SUMMED_BYTES else None
+            if _modified_ns(found) != before:
                 # It was replaced meanwhile: the next look has the newer one.
                 return
         except (OSError, LastgoodError):
@@ -127,7 +141,7 @@ class AdaptedCommand:
             step=good.step,
             name=shown(good.name),
             bytes=good.size_bytes,
-            modified_ns=before.st_mtime_ns,
+            modified_ns=before,
             xxh3=digest,
         )
         self._records.note_saved(self._job.path, self._job.id, good.step)
@@ -179,21 +193,21 @@ class AdaptedCommand:
 
     def _changed(self, found: Found, known: dict[tuple[str, int], str]) -> str:
         """Applications do not notice flipped bytes; where we have seen this version of the file, we do."""
-        digest = known.get((shown(found.path), os.stat(found.path).st_mtime_ns))
-        return "" if digest in (None, _digest(found.path)) else "its bytes are not those that were written (checksum)"
+        digest = known.get((shown(found.path), _modified_ns(found)))
+        return "" if digest in (None, _digest(found)) else "its bytes are not those that were written (checksum)"
 
     def _known_digests(self) -> dict[tuple[str, int], str]:
         return {
-            (str(event.data.get("name")), event.data["modified_ns"]): str(event.data.get("xxh3"))
+            (str(event.data.get("name")), event.data["modified_ns"]): str(event.data["xxh3"])
             for record in read_records(self._job)
             for event in record.events
-            if event.kind == "committed" and isinstance(event.data.get("modified_ns"), int)
+            if event.kind == "committed" and isinstance(event.data.get("modified_ns"), int) and event.data.get("xxh3")
         }
 
     def _conditions(self) -> Conditions:
         limit = self._time_limit
         left_s = None if limit is None else max(limit.left_s() - self._grace_s, 0.0)
-        return Conditions(self._interval_s, left_s)
+        return Conditions(self._interval_s, left_s, self._is_interval_given)
 
     def _earlier(self, attempt: int) -> list[EarlierAttempt]:
         records = [record for record in read_records(self._job) if record.number < attempt]
@@ -242,10 +256,31 @@ def _as_last_good(found: Found) -> LastGood:
     return LastGood(found.path, found.step, found.at, (float(found.step), found.at), found.size_bytes)
 
 
-def _digest(path: str) -> str:
-    """Of a file's content. Raises OSError."""
+def _files(found: Found) -> list[str]:
+    """All files that a checkpoint has, in an order of names, so that it is the same at each look. Raises OSError."""
+    waiting = list(reversed(found.parts or (found.path,)))
+    files = []
+    while waiting:
+        path = waiting.pop()
+        if os.path.isdir(path):
+            waiting += sorted((os.path.join(path, name) for name in os.listdir(path)), reverse=True)
+        else:
+            files.append(path)
+    return files
+
+
+def _modified_ns(found: Found) -> int:
+    """Of the file that was written last. Raises OSError."""
+    return max((os.stat(path).st_mtime_ns for path in [*_files(found), *found.parts, found.path]), default=0)
+
+
+def _digest(found: Found) -> str:
+    """Of the content of all its files and, where it has several, of their names. Raises OSError."""
     state = xxhash.xxh3_128()
-    with open(path, "rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            state.update(chunk)
+    for path in _files(found):
+        if path != found.path:
+            state.update(os.fsencode(path) + b"\0")
+        with open(path, "rb") as file:
+            while chunk := file.read(_CHUNK_BYTES):
+                state.update(chunk)
     return state.hexdigest()

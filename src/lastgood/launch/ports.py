@@ -144,6 +144,11 @@ class Found(msgspec.Struct, frozen=True):
     """Why it cannot be used; empty if it is whole."""
     detail: str = ""
     """What people call this step, such as "t = 18.9 ps"."""
+    parts: tuple[str, ...] = ()
+    """All of its files and directories, where that is more than `path`."""
+    may_be_cut_off: bool = False
+    """It is written in place, and what is wrong may be that its writing was never ended: where nothing was saved before, it
+    is no sign of a checkpoint."""
 
 
 class Work(msgspec.Struct, frozen=True):
@@ -163,6 +168,8 @@ class Conditions(msgspec.Struct, frozen=True):
     """Work between two of its checkpoints."""
     left_s: float | None = None
     """Until it is asked to stop because of a time limit; None if there is none."""
+    is_interval_given: bool = False
+    """The interval is the user's wish, not our estimate."""
 
 
 class Order(msgspec.Struct, frozen=True):
