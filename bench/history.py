@@ -243,7 +243,7 @@ def main() -> int:
             peaks.append(peak)
             wrong += differences(totals, answer)
             print(f"{taken_s:.1f} s, of all processors {of_processors_s:.1f} s, {peak / 1e6:.0f} MB", flush=True)
-    where = machine(parsed.directory)
+    where = {**machine(parsed.directory), "load": f"{os.getloadavg()[0]:.1f} in the last minute, this included"}
     print(f"\nseconds of all processors {shown(processor_s, 1)}: what a quiet machine needs at most")
     print(f"seconds {shown(seconds, 1)}, aim {AIM_S:.0f}; peak {max(peaks) / 1e6:.0f} MB, aim {AIM_BYTES / 1e6:.0f}")
     print(f"totals: {wrong or 'exact'}")
