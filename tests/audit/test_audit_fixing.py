@@ -45,8 +45,8 @@ def test_two_findings_with_the_same_edit_are_both_mended_by_it() -> None:
 
 
 def test_of_edits_that_touch_each_other_the_first_is_made_and_the_other_not_by_half() -> None:
-    second = finding(Edit(3, 6, "Z"), Edit(8, 8, "!"))
-    assert mended(b"0123456789", finding(Edit(2, 5, "x")), second) == (b"01x56789", 1)
+    for edits in [Edit(3, 6, "Z"), Edit(8, 8, "!")], [Edit(8, 8, "!"), Edit(3, 6, "Z")]:
+        assert mended(b"0123456789", finding(Edit(2, 5, "x")), finding(*edits)) == (b"01x56789", 1)
 
 
 def test_an_edit_goes_into_its_own_file_only() -> None:
