@@ -49,6 +49,23 @@ def test_examples_are_read_to_their_end_and_the_good_one_loses_no_work_by_any_ru
 
 
 @rules
+def test_a_comment_above_silences_what_the_bad_example_shows(rule: Rule) -> None:
+    if rule.code == "LG004":
+        return
+    name, context = f"example{SUFFIXES[rule.reads.__name__]}", context_for_example(rule)
+    lines = rule.bad.split("\n")
+    first = audit(Source(name, rule.bad.encode()), [rule], context).findings[0]
+    # Above the first line there is no place.
+    word, at = ("ignore-file", len(lines)) if first.span.line == 1 else ("ignore", first.span.line - 1)
+    while word == "ignore" and at and lines[at - 1].endswith("\\"):
+        at -= 1
+    indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())] if word == "ignore" else ""
+    lines.insert(at, f"{indent}# lastgood: {word} {rule.code} because this is a test")
+    silenced = audit(Source(name, "\n".join(lines).encode()), [rule], context).silenced
+    assert [one.reason for one in silenced][:1] == ["this is a test"]
+
+
+@rules
 def test_every_text_of_a_rule_is_there_and_short(rule: Rule) -> None:
     for text in (rule.what, rule.why, rule.safe_to_ignore, rule.source):
         assert text.strip() and "TODO" not in text
