@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from lastgood.audit.engine import audit, context_for_example
+from lastgood.audit.fixing import mend
 from lastgood.audit.rule import FAMILIES, Rule, Severity
 from lastgood.audit.rules import all_rules
 from lastgood.audit.source import Source
@@ -63,6 +64,16 @@ def test_a_comment_above_silences_what_the_bad_example_shows(rule: Rule) -> None
     lines.insert(at, f"{indent}# lastgood: {word} {rule.code} because this is a test")
     silenced = audit(Source(name, "\n".join(lines).encode()), [rule], context).silenced
     assert [one.reason for one in silenced][:1] == ["this is a test"]
+
+
+@rules
+def test_what_can_be_mended_is_not_found_any_more_once_it_is(rule: Rule) -> None:
+    source = Source(f"example{SUFFIXES[rule.reads.__name__]}", rule.bad.encode())
+    found = audit(source, [rule], context_for_example(rule)).findings
+    after, mended = mend(source, found)
+    again = audit(after, [rule], context_for_example(rule))
+    assert again.problems == []
+    assert len(again.findings) == len(found) - len(mended)
 
 
 @rules
