@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from lastgood.apps.known import APPLICATIONS
+from lastgood.apps.known import description_path, names
 from lastgood.core.array import job_of_task
 from lastgood.core.errors import UsageError
 from lastgood.core.hang import HangPolicy
@@ -26,6 +26,7 @@ stop; SIGUSR2: save and carry on) reach every process of the command.
 examples:
   lastgood run --job runs/digits -- python train.py
   lastgood run --job runs/md --app gromacs -- gmx mdrun -s topol.tpr
+  lastgood run --job runs/y --app solver.toml -- ./solver input.txt
   lastgood run --job runs/x --resume-arg '--resume-from {checkpoint}' --checkpoints 'out/*.pt' -- python train.py
 """
 
@@ -79,8 +80,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--checkpoints", metavar="GLOB", help="where such a program leaves its checkpoints, such as 'out/*.pt'")
     add(
         "--app",
-        choices=tuple(APPLICATIONS),
-        help="the command is this application: its own checkpoints are found, checked and resumed from",
+        metavar="NAME|FILE.toml",
+        help="the command is this application: its own checkpoints are found, checked and resumed from; "
+        f"one of {', '.join(names())}, or the path of a description (see `lastgood app`)",
     )
     add(
         "--save-every",
@@ -156,6 +158,7 @@ def _app(arguments: argparse.Namespace) -> "AppRequest | None":
     if arguments.checkpoints is not None or arguments.resume_arg is not None:
         raise UsageError("--app knows the checkpoints: leave --checkpoints and --resume-arg out")
     every_s = None if arguments.save_every is None else _positive("--save-every", arguments.save_every)
+    description_path(arguments.app)
     return AppRequest(arguments.app, every_s)
 
 

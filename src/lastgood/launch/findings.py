@@ -51,7 +51,7 @@ def split_pattern(pattern: str) -> tuple[str, list[str]]:
         fixed += 1
     rest = [name for name in names[fixed:] if name]
     if not rest:
-        raise UsageError(f"--checkpoints {pattern}: names no file", remedy="give a pattern such as 'out/*.pt'")
+        raise UsageError(f"the pattern {pattern} names no file", remedy="give a pattern such as 'out/*.pt'")
     base = "/".join(names[:fixed])
     return ("/" if fixed and not base else base), rest
 

@@ -13,7 +13,7 @@ import msgspec
 from lastgood.core.accounting import Record
 from lastgood.core.errors import LastgoodError, StartRefusedError, UsageError
 from lastgood.core.layout import Env
-from lastgood.core.numbering import Contents, Named, free_numbers_in, kind_of, missing_files, newest_first, step_in
+from lastgood.core.numbering import Named, free_numbers_in, kind_of, newest_first, step_in
 from lastgood.core.outcome import Ending, Evidence, Outcome
 from lastgood.core.quoting import shown
 from lastgood.core.start import Candidate, EarlierAttempt, Expectation, StartKind, decide_start
@@ -21,7 +21,8 @@ from lastgood.launch.findings import Match, find, split_pattern
 from lastgood.launch.history import read_records
 from lastgood.launch.library import describe
 from lastgood.launch.ports import LastGood, Prepared, StopRequest
-from lastgood.launch.soundness import files_below, problem_of_directory, problem_of_file
+from lastgood.launch.siblings import incompleteness, version_of
+from lastgood.launch.soundness import problem_of_directory, problem_of_file
 from lastgood.store.attempts import Journal
 from lastgood.store.durable import explain
 from lastgood.store.jobdir import JobDirectory
@@ -202,16 +203,12 @@ class WrappedCommand:
 
     def _problem(self, match: Match, all_of_them: list[Match], *, is_quick: bool) -> str:
         """Why a checkpoint cannot be used. Each version of a file or a directory is read once."""
-        if match.is_directory:
-            versions = tuple(_stamp(os.path.join(match.path, name)) for name in files_below(match.path))
-            key: tuple[object, ...] = (match.path, is_quick, *versions)
-        else:
-            key = (match.path, is_quick, match.modified_ns, match.size)
+        key = (is_quick, *version_of(match))
         if key not in self._problems:
             check = problem_of_directory if match.is_directory else problem_of_file
             self._problems[key] = check(match.path, is_quick=is_quick)
         problem = self._problems[key]
-        return problem or (_incompleteness(match, all_of_them) if match.is_directory else "")
+        return problem or (incompleteness(match, all_of_them) if match.is_directory else "")
 
     def _aside(self) -> set[tuple[str, int]]:
         if self._set_aside is None:
@@ -235,11 +232,6 @@ def _version(match: Match) -> tuple[str, int]:
     return (shown(os.path.abspath(match.path)), match.modified_ns)
 
 
-def _stamp(path: str) -> tuple[str, int, int]:
-    status = os.stat(path)
-    return (path, status.st_mtime_ns, status.st_size)
-
-
 def _earlier(records: list[Record]) -> list[EarlierAttempt]:
     """The attempts since the last new start, with the newest checkpoint that each was seen to write.
 
@@ -254,15 +246,3 @@ def _earlier(records: list[Record]) -> list[EarlierAttempt]:
         if newest is not None or ended is None or ended.data.get("outcome") != Outcome.REFUSED.value:
             found.append(EarlierAttempt(record.number, newest))
     return found
-
-
-def _incompleteness(match: Match, all_of_them: list[Match]) -> str:
-    """A directory that lacks files which most of its kind have was not written to its end."""
-    kind = kind_of(match.open_part)
-    others = [m for m in all_of_them if m.is_directory and m.path != match.path and kind_of(m.open_part) == kind]
-    missing = missing_files(_contents(match), [_contents(other) for other in others])
-    return f"it lacks {', '.join(missing[:3])}, which the others have" if missing else ""
-
-
-def _contents(match: Match) -> Contents:
-    return Contents(step_in(match.open_part), frozenset(files_below(match.path)))

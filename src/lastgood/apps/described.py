@@ -1,0 +1,229 @@
+"""Any application, by a description of it: see `description` for what may stand in one."""
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import xxhash
+
+from lastgood.apps.described_checks import full_problem, quick_problem
+from lastgood.apps.described_order import Plan, carry_out, plan_start
+from lastgood.apps.described_values import Values, read_text
+from lastgood.apps.description import Description, Finished, read_description
+from lastgood.core.errors import UsageError
+from lastgood.core.numbering import Named, newest_first, step_in
+from lastgood.core.outcome import Ending, Evidence, Outcome
+from lastgood.core.quoting import shown
+from lastgood.core.signals import SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2
+from lastgood.launch.findings import Match, find, split_pattern
+from lastgood.launch.ports import Conditions, Found, Order, StopRequest, Work
+from lastgood.launch.siblings import version_of
+from lastgood.store import durable
+
+_SIGQUIT = 3
+_SIGNALS = {"TERM": SIGTERM, "INT": SIGINT, "HUP": SIGHUP, "QUIT": _SIGQUIT, "USR1": SIGUSR1, "USR2": SIGUSR2}
+_ASIDE = re.compile(r"\.attempt-\d+(?:-\d+)?$")
+"""How those are named that were put aside."""
+
+
+class _Looked(msgspec.Struct, frozen=True):
+    problem: str
+    step: int | None
+    version: tuple[object, ...]
+
+
+class Described:
+    """The run of one command, in the directory that the launcher is in."""
+
+    def __init__(self, description: Description, command: Sequence[str]) -> None:
+        """Raises UsageError where the command is not one of this application, or does not give what is needed."""
+        self.name = description.name
+        self._given = description
+        self._command = list(command)
+        names = {os.path.basename(word) for word in command}
+        if description.programs and not names & set(description.programs):
+            raise UsageError(
+                f"{self.name}: the command runs no {' or '.join(description.programs)}", safe="nothing was started"
+            )
+        self._values = Values(description.values, command, self.name)
+        self._globs = [self._values.fill(pattern, is_glob=True) for pattern in description.checkpoints.glob]
+        for pattern in self._globs:
+            split_pattern(pattern)
+        self._refuse()
+        source = description.checkpoints.step
+        self._is_step_inside = source is None or (source.file.startswith("{checkpoint}") and source.default is None)
+        places = "\0".join(os.path.abspath(pattern) for pattern in self._globs)
+        self._own = f".lastgood-{xxhash.xxh3_64_hexdigest(os.fsencode(places))[:8]}"
+        self._looked: dict[str, _Looked] = {}
+        self._past: set[tuple[str, int]] | None = None
+
+    def lock_path(self) -> str:
+        return f"{self._own}.lock"
+
+    def candidates(self) -> list[Found]:
+        matches = self._matches()
+        founds = [self._found(match, list(matches.values())) for match in matches.values()]
+        order = self._given.checkpoints.order
+        if order == "number":
+            named = newest_first([Named(match.open_part, match.modified) for match in matches.values()])
+            by_path = {found.path: found for found in founds}
+            return [by_path[matches[name.name].path] for name in named]
+        return sorted(founds, key=lambda f: (f.step, f.at) if order == "step" else (f.at, f.step), reverse=True)
+
+    def problem_of(self, found: Found) -> str:
+        match = next((match for match in self._matches().values() if match.path == found.path), None)
+        if match is None:
+            return "it has vanished"
+        return full_problem(self._given.check, match, self._values, self._words(found))
+
+    def order(self, found: Found | None, conditions: Conditions) -> Order:
+        plan = self.plan(found, conditions)
+        if found is None:
+            self._begin_anew()
+        return carry_out(plan)
+
+    def plan(self, found: Found | None, conditions: Conditions) -> Plan:
+        """What `order` would do. Changes nothing."""
+        given = {**self._words(found), "interval_s": f"{conditions.interval_s:g}"}
+        return plan_start(self._given.start, self._command, self._values, given, is_resumed=found is not None)
+
+    def put_aside(self, founds: Sequence[Found], why: str) -> list[str]:
+        return [durable.put_aside(found.path, why) for found in founds]
+
+    def ask_to_stop(self, number: int) -> StopRequest:
+        stop = self._given.stop
+        if not stop.file:
+            return StopRequest(_SIGNALS[stop.signal], tuple(stop.processes))
+        durable.write_shared_file(Path(self._values.fill(stop.file)), b"")
+        return StopRequest(None)
+
+    def work(self) -> Work | None:
+        newest = self._newest()
+        total = self._total(newest)
+        is_done = any(self._holds(test, newest, total) for test in self._given.finished if not test.output)
+        if newest is None and not is_done:
+            return None
+        return Work(0 if newest is None else newest.step, total, is_done)
+
+    def explain_end(self, evidence: Evidence) -> Ending | None:
+        for line in self._given.log:
+            if match := re.search(line.pattern, evidence.log_tail, re.MULTILINE):
+                said = line.reason or f"its output says: {_line_at(evidence.log_tail, match)}"
+                return Ending(Outcome(line.outcome), said, evidence.exit_code or None)
+        if evidence.exit_code != 0:
+            return None
+        newest = self._newest()
+        for test in self._given.finished:
+            is_said = test.output and re.search(test.output, evidence.log_tail, re.MULTILINE)
+            if is_said and self._holds(test, newest, self._total(newest)):
+                return Ending(Outcome.FINISHED, f"exit code 0, and its output has {test.output!r}")
+        where = "" if newest is None else f" at step {newest.step}"
+        return Ending(Outcome.PROGRAM_ERROR, f"exit code 0{where}, but no finished test of the description holds", 1)
+
+    def _newest(self) -> Found | None:
+        return next((found for found in self.candidates() if not found.problem), None)
+
+    def _total(self, newest: Found | None) -> int | None:
+        total = self._given.checkpoints.total
+        if total is None or (newest is None and "{checkpoint}" in total.file):
+            return None
+        return self._values.number_of(total, {} if newest is None else {"checkpoint": newest.path})
+
+    def _holds(self, test: Finished, newest: Found | None, total: int | None) -> bool:
+        if test.step and (newest is None or total is None or newest.step < total):
+            return False
+        given = {} if newest is None else {"checkpoint": newest.path}
+        templates = [template for template in (test.exists, test.file) if template]
+        if newest is None and any("{checkpoint}" in template for template in templates):
+            return False
+        paths = [self._values.fill(template, given) for template in templates]
+        if any(not os.path.lexists(path) or _version(path) in self._of_the_past() for path in paths):
+            return False
+        return not test.file or re.search(test.pattern, read_text(paths[-1]) or "", re.MULTILINE) is not None
+
+    def _refuse(self) -> None:
+        for refused in self._given.refuse:
+            path = self._values.fill(refused.file)
+            if re.search(refused.pattern, read_text(path) or ""):
+                raise UsageError(
+                    f"{self.name} cannot be continued with {shown(path)}: {refused.reason}", safe="nothing was started"
+                )
+
+    def _matches(self) -> dict[str, Match]:
+        found = {match.path: match for pattern in self._globs for match in find(pattern)}
+        return {match.open_part: match for match in found.values() if not _ASIDE.search(match.path)}
+
+    def _found(self, match: Match, all_of_them: list[Match]) -> Found:
+        version = version_of(match)
+        looked = self._looked.get(match.path)
+        if looked is None or looked.version != version or looked.problem or not self._is_step_inside:
+            # What the others have decides too, so that a problem may pass.
+            looked = _Looked(quick_problem(self._given.check, match, all_of_them), self._step_of(match), version)
+            self._looked[match.path] = looked
+        problem = looked.problem
+        if not problem and looked.step is None:
+            problem = "its step is not to be found"
+        parts = [part for part in version[1:] if isinstance(part, tuple)]
+        return Found(
+            match.path,
+            looked.step or 0,
+            max([part[1] for part in parts], default=match.modified_ns) / 1e9,
+            sum(part[2] for part in parts) if match.is_directory else match.size,
+            problem=problem,
+            may_be_cut_off=True,
+        )
+
+    def _step_of(self, match: Match) -> int | None:
+        source = self._given.checkpoints.step
+        if source is None:
+            return step_in(match.open_part)
+        return self._values.number_of(source, {"checkpoint": match.path})
+
+    def _words(self, found: Found | None) -> dict[str, str]:
+        total = self._total(found)
+        words = {} if total is None else {"total": str(total)}
+        if found is not None:
+            # It must not be taken for an option.
+            words["checkpoint"] = f"./{found.path}" if found.path.startswith("-") else found.path
+            words["step"] = str(found.step)
+            if total is not None:
+                words["remaining"] = str(max(total - found.step, 0))
+        return words
+
+    def _begin_anew(self) -> None:
+        """Results that are there now are those of an earlier run: they do not prove that this one is finished."""
+        given: dict[str, str] = {}
+        templates = [t for test in self._given.finished for t in (test.exists, test.file) if t]
+        paths = [self._values.fill(t, given) for t in templates if "{checkpoint}" not in t]
+        self._past = {_version(path) for path in paths if os.path.lexists(path)}
+        path = Path(f"{self._own}.json")
+        if self._past:
+            durable.write_shared_file(path, json.dumps(sorted(self._past)).encode())
+        else:
+            durable.delete_file(path)
+
+    def _of_the_past(self) -> set[tuple[str, int]]:
+        if self._past is None:
+            try:
+                self._past = {(str(path), int(at)) for path, at in json.loads(read_text(f"{self._own}.json") or "[]")}
+            except (ValueError, TypeError):
+                self._past = set()
+        return self._past
+
+
+def adapter_from(path: str, command: Sequence[str]) -> Described:
+    """Raises UsageError."""
+    return Described(read_description(path), command)
+
+
+def _version(path: str) -> tuple[str, int]:
+    return (path, os.lstat(path).st_mtime_ns)
+
+
+def _line_at(text: str, match: "re.Match[str]") -> str:
+    begin = text.rfind("\n", 0, match.start()) + 1
+    end = text.find("\n", match.end())
+    return text[begin : end if end >= 0 else None].strip()[:200]

@@ -1,0 +1,363 @@
+"""The file that describes an application: what may stand in it, and what is wrong with one that breaks the rules.
+
+It is TOML. Nothing of it is guessed: an unknown key, a value of another type, a pattern that does not compile or a
+`{word}` that nothing gives is an error that names the file, the line where it can be told, the key and what is allowed.
+"""
+
+import re
+import string
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from lastgood.core.errors import UsageError
+from lastgood.core.outcome import Outcome
+
+OUTCOMES = tuple(
+    outcome.value
+    for outcome in Outcome
+    if outcome not in (Outcome.FINISHED, Outcome.REFUSED, Outcome.LAUNCHER_LOST, Outcome.HANG)
+)
+"""What a line of the output may mean. That the work is done is never told by its output alone."""
+SIGNALS = ("TERM", "INT", "HUP", "QUIT", "USR1", "USR2")
+FORMAT = 1
+OF_LASTGOOD = ("checkpoint", "step", "total", "remaining", "interval_s")
+"""Words that need no entry under [values]."""
+
+
+class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class Source(_Table, frozen=True):
+    """Where a value comes from: an option of the command, a file, or the text itself."""
+
+    option: list[str] = []
+    """Names of an option, whose value it is."""
+    file: str = ""
+    pattern: str = ""
+    """Its first group in the last place where it matches; without a group, all that matches."""
+    json: str = ""
+    """A key of the file, those of inner objects behind dots."""
+    text: str | None = None
+    """The value itself."""
+    default: str | None = None
+
+
+class Checkpoints(_Table, frozen=True):
+    glob: list[str]
+    order: Literal["number", "step", "time"] = "number"
+    step: Source | None = None
+    """Without it, the last number in the name."""
+    total: Source | None = None
+    """The step at which the work is done."""
+
+
+class Content(_Table, frozen=True):
+    file: str = ""
+    """Relative to the checkpoint; empty: the checkpoint itself."""
+    pattern: str = ""
+    end: str = ""
+    """What the last 4 KiB must match."""
+
+
+class Check(_Table, frozen=True):
+    files: list[str | list[str]] = []
+    """Patterns of which each must match a file in the checkpoint; in an inner list one of them."""
+    formats: bool = True
+    compare: bool = True
+    least_bytes: int = 1
+    content: list[Content] = []
+    command: list[str] = []
+    command_limit_s: float = 60.0
+
+
+class Replace(_Table, frozen=True):
+    pattern: str
+    text: str
+    insert_after: str = ""
+    """Where the pattern is nowhere: behind this one the text is put on a line of its own."""
+    only_if: str = ""
+    """Only where the file matches this one."""
+
+
+class Edit(_Table, frozen=True):
+    """An input that has to say other things at a resume: a changed copy is passed in its place."""
+
+    file: str
+    replace: list[Replace]
+
+
+class Start(_Table, frozen=True):
+    always: list[str] = []
+    fresh: list[str] = []
+    resume: list[str] = []
+    remove: list[str] = []
+    environment: dict[str, str] = {}
+    edit: list[Edit] = []
+
+
+class Stop(_Table, frozen=True):
+    signal: str = ""
+    file: str = ""
+    processes: list[str] = []
+
+
+class Finished(_Table, frozen=True):
+    """One test. All that it names must hold."""
+
+    step: Literal["total"] | None = None
+    """The step of the newest checkpoint has reached checkpoints.total."""
+    exists: str = ""
+    file: str = ""
+    pattern: str = ""
+    output: str = ""
+    """What the output says, and the exit code is 0."""
+
+
+class Refuse(_Table, frozen=True):
+    """An input that cannot be continued: a file, what it says, and why that is so."""
+
+    file: str
+    pattern: str
+    reason: str
+
+
+class Line(_Table, frozen=True):
+    pattern: str
+    outcome: str
+    reason: str = ""
+    """Empty: the line itself."""
+
+
+class Description(_Table, frozen=True):
+    format: int
+    name: str
+    checkpoints: Checkpoints
+    finished: list[Finished]
+    summary: str = ""
+    programs: list[str] = []
+    """One of these must be a word of the command."""
+    values: dict[str, Source] = {}
+    check: Check = Check()
+    start: Start = Start()
+    stop: Stop = Stop(signal="TERM")
+    log: list[Line] = []
+    refuse: list[Refuse] = []
+
+
+def read_description(path: str) -> Description:
+    """Raises UsageError, which names what is wrong and where."""
+    try:
+        text = Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise UsageError(f"cannot read the description {path}: {why}", safe="nothing was started") from error
+    return parse_description(text, path)
+
+
+def parse_description(text: str, path: str) -> Description:
+    """Raises UsageError."""
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _wrong(path, f"it is not TOML: {error}") from error
+    if tables.get("format", FORMAT) != FORMAT:
+        raise _wrong(_place(path, text, ["format"]), f"format = {tables['format']!r}: this version reads {FORMAT} only")
+    try:
+        description = msgspec.convert(tables, Description, strict=True)
+    except msgspec.ValidationError as error:
+        raise _explained(str(error), text, path) from error
+    for keys, problem in _problems(description):
+        raise _wrong(_place(path, text, keys), f"{_dotted(keys)}: {problem}")
+    return description
+
+
+def words_in(template: str) -> list[str]:
+    """The names that stand in braces. Raises ValueError.
+
+    >>> words_in("{outdir}/{prefix}.save")
+    ['outdir', 'prefix']
+    """
+    return [name for _, name, _, _ in string.Formatter().parse(template) if name is not None]
+
+
+def _wrong(place: str, what: str) -> UsageError:
+    return UsageError(
+        f"{place}: {what}", safe="nothing was started", remedy="docs/how-to/describe-an-application.md lists the keys"
+    )
+
+
+def _explained(message: str, text: str, path: str) -> UsageError:
+    """msgspec names the value as `$.check.files[0]`; people want the line, and what they may write."""
+    what, _, where = message.partition(" - at `")
+    keys = [key for key in re.split(r"\.|\[[^\]]*\]", where.rstrip("`").removeprefix("$")) if key]
+    unknown = re.search(r"unknown field `([^`]*)`", what)
+    missing = re.search(r"missing required field `([^`]*)`", what)
+    allowed = ", ".join(_fields_at(keys))
+    if unknown:
+        return _wrong(
+            _place(path, text, [*keys, unknown[1]]),
+            f"{_dotted([*keys, unknown[1]])} is no key of a description; allowed here: {allowed}",
+        )
+    if missing:
+        return _wrong(_place(path, text, keys), f"{_dotted([*keys, missing[1]])} is missing; allowed here: {allowed}")
+    return _wrong(_place(path, text, keys), f"{_dotted(keys)}: {what[0].lower()}{what[1:]}")
+
+
+def _fields_at(keys: list[str]) -> list[str]:
+    """The keys of the table that is reached by these."""
+    here: Any = Description
+    for key in keys:
+        if here is dict[str, Source]:
+            here = Source
+            continue
+        known = {field.name: field.type for field in msgspec.structs.fields(here)} if _is_table(here) else {}
+        here = _inner(known.get(key))
+    return list(here.__struct_fields__) if _is_table(here) else []
+
+
+def _inner(kind: Any) -> Any:
+    if kind == dict[str, Source]:
+        return dict[str, Source]
+    arguments = [argument for argument in getattr(kind, "__args__", ()) if _is_table(argument)]
+    return arguments[0] if arguments else kind
+
+
+def _is_table(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, _Table)
+
+
+def _dotted(keys: list[str]) -> str:
+    return ".".join(keys) or "the description"
+
+
+def _place(path: str, text: str, keys: list[str]) -> str:
+    """The file, and the line of a key where it can be told."""
+    table: list[str] = []
+    nearest = 0
+    for number, line in enumerate(text.splitlines(), 1):
+        stripped = line.strip()
+        if header := re.match(r"\[\[?([^\[\]]+)\]\]?", stripped):
+            table = [part.strip().strip("\"'") for part in header[1].split(".")]
+            here = table
+        elif key := re.match(r"([\w.\"'-]+)\s*=", stripped):
+            here = [*table, *key[1].replace('"', "").replace("'", "").split(".")]
+        else:
+            continue
+        if here == keys:
+            return f"{path}:{number}"
+        if keys[: len(here)] == here:
+            nearest = number
+    return f"{path}:{nearest}" if nearest else path
+
+
+def _problems(given: Description) -> Iterator[tuple[list[str], str]]:
+    """What types do not say."""
+    if not re.fullmatch(r"[^\x00-\x1f/]+", given.name):
+        yield ["name"], "give a name on one line, without a slash"
+    if not given.checkpoints.glob:
+        yield ["checkpoints", "glob"], "give a pattern at least, such as ['out/*.chk']"
+    if not given.finished:
+        yield ["finished"], "give a test: an exit code alone never tells that the work is done"
+    if given.checkpoints.order == "step" and given.checkpoints.step is None:
+        yield ["checkpoints", "order"], 'order = "step" needs a [checkpoints.step]'
+    if given.check.least_bytes < 0 or given.check.command_limit_s <= 0:
+        yield ["check"], "least_bytes and command_limit_s are not negative"
+    if given.stop.signal and given.stop.signal not in SIGNALS:
+        yield ["stop", "signal"], f"{given.stop.signal!r} is not one of {', '.join(SIGNALS)}"
+    if bool(given.stop.signal) == bool(given.stop.file):
+        yield ["stop"], "give a signal or a file, one of the two"
+    for line in given.log:
+        if line.outcome not in OUTCOMES:
+            yield ["log", "outcome"], f"{line.outcome!r} is not one of {', '.join(OUTCOMES)}"
+    for test in given.finished:
+        if not (test.step or test.exists or test.file or test.output):
+            yield ["finished"], "a test needs step, exists, file or output"
+        if test.step and given.checkpoints.total is None:
+            yield ["finished", "step"], "needs a [checkpoints.total]"
+        if bool(test.file) != bool(test.pattern):
+            yield ["finished"], "file and pattern go together"
+    for keys, source in _sources(given):
+        yield from _source_problems(keys, source)
+    for name in given.values:
+        if name in OF_LASTGOOD or not name.isidentifier():
+            yield ["values", name], f"not a name for a value; {', '.join(OF_LASTGOOD)} are given already"
+    for keys, pattern in _patterns(given):
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            yield keys, f"{pattern!r} is no regular expression: {error}"
+    for keys, template in _templates(given):
+        yield from _template_problems(given, keys, template)
+
+
+def _source_problems(keys: list[str], source: Source) -> Iterator[tuple[list[str], str]]:
+    if sum((bool(source.option), bool(source.file), source.text is not None)) != 1:
+        yield keys, "give one of option, file and text"
+    if source.file and bool(source.pattern) == bool(source.json):
+        yield keys, "a file needs either a pattern or a json key"
+    if not source.file and (source.pattern or source.json):
+        yield keys, "pattern and json go with a file"
+
+
+def _template_problems(given: Description, keys: list[str], template: str) -> Iterator[tuple[list[str], str]]:
+    try:
+        words = words_in(template)
+    except ValueError as error:
+        yield keys, f"{template!r}: {error}; write {{{{ and }}}} for braces"
+        return
+    for word in words:
+        if word not in given.values and word not in OF_LASTGOOD:
+            known = ", ".join([*given.values, *OF_LASTGOOD])
+            yield keys, f"{{{word}}} is not known here; known: {known}"
+
+
+def _sources(given: Description) -> Iterator[tuple[list[str], Source]]:
+    yield from ((["values", name], source) for name, source in given.values.items())
+    if given.checkpoints.step:
+        yield ["checkpoints", "step"], given.checkpoints.step
+    if given.checkpoints.total:
+        yield ["checkpoints", "total"], given.checkpoints.total
+
+
+def _patterns(given: Description) -> Iterator[tuple[list[str], str]]:
+    yield from (([*keys, "pattern"], source.pattern) for keys, source in _sources(given))
+    for content in given.check.content:
+        yield ["check", "content", "pattern"], content.pattern
+        yield ["check", "content", "end"], content.end
+    for edit in given.start.edit:
+        for change in edit.replace:
+            yield ["start", "edit", "replace", "pattern"], change.pattern
+            yield ["start", "edit", "replace", "insert_after"], change.insert_after
+            yield ["start", "edit", "replace", "only_if"], change.only_if
+    for test in given.finished:
+        yield ["finished", "pattern"], test.pattern
+        yield ["finished", "output"], test.output
+    yield from ((["refuse", "pattern"], refused.pattern) for refused in given.refuse)
+    yield from ((["log", "pattern"], line.pattern) for line in given.log)
+
+
+def _templates(given: Description) -> Iterator[tuple[list[str], str]]:
+    yield from ((["checkpoints", "glob"], pattern) for pattern in given.checkpoints.glob)
+    for keys, source in _sources(given):
+        yield [*keys, "file"], source.file
+        yield [*keys, "text"], source.text or ""
+        yield [*keys, "default"], source.default or ""
+    yield from ((["check", "command"], word) for word in given.check.command)
+    start = given.start
+    for key, words in (("always", start.always), ("fresh", start.fresh), ("resume", start.resume)):
+        yield from ((["start", key], word) for word in words)
+    yield from ((["start", "remove"], path) for path in start.remove)
+    yield from ((["start", "environment", name], text) for name, text in start.environment.items())
+    for edit in start.edit:
+        yield ["start", "edit", "file"], edit.file
+        yield from ((["start", "edit", "replace", "text"], change.text) for change in edit.replace)
+    yield ["stop", "file"], given.stop.file
+    yield from ((["refuse", "file"], refused.file) for refused in given.refuse)
+    for test in given.finished:
+        yield ["finished", "exists"], test.exists
+        yield ["finished", "file"], test.file
