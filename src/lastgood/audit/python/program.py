@@ -98,6 +98,12 @@ class Program:
         """It is started itself, and trains."""
         return self.is_main and self.flow.has_training and not self.uses("lastgood")
 
+    @property
+    def is_of_minutes(self) -> bool:
+        """It trains on data that are done with in minutes, and can use no others."""
+        others = any(word in self.source.data for word in (b"CIFAR", b"ImageNet", b"ImageFolder"))
+        return not others and any(name.endswith("MNIST") for name in self.syntax.called)
+
     def uses(self, owner: str) -> bool:
         """True for "lastgood", "lightning", "transformers" or the name of a module, where it is imported."""
         modules = _OWNERS.get(owner, (owner,))

@@ -8,7 +8,7 @@ from lastgood.audit.rule import Context, Hit, Rule, Severity
 
 def check(program: Program, context: Context) -> Iterator[Hit]:
     saves = program.checkpoints.in_training
-    if not program.is_job or program.is_owned or not program.optimizers or not saves:
+    if not program.is_job or program.is_owned or program.is_of_minutes or not program.optimizers or not saves:
         return
     # One save of something that we do not see through may hold all the rest.
     if not all(save.is_weights_only for save in program.saves):

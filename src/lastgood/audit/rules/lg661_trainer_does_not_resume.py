@@ -11,7 +11,7 @@ _TRIES = ("ray", "optuna", "hyperopt")
 
 
 def check(program: Program, context: Context) -> Iterator[Hit]:
-    if not program.is_main or any(program.uses(owner) for owner in ("lastgood", *_TRIES)):
+    if not program.is_main or program.is_of_minutes or any(program.uses(owner) for owner in ("lastgood", *_TRIES)):
         return
     for start in starts(program):
         words = FRAMEWORKS[start.framework]

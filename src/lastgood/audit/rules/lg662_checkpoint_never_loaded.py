@@ -7,7 +7,7 @@ from lastgood.audit.rule import Context, Hit, Rule, Severity
 
 
 def check(program: Program, context: Context) -> Iterator[Hit]:
-    if not program.is_job or program.is_owned or program.loads_anything:
+    if not program.is_job or program.is_owned or program.is_of_minutes or program.loads_anything:
         return
     saves = [save for save in program.checkpoints.in_training if save.is_for_resuming]
     if not saves:

@@ -16,7 +16,9 @@ _SPREADS = (
 
 
 def check(program: Program, context: Context) -> Iterator[Hit]:
-    if not program.is_job or program.is_owned or program.checkpoints.in_training or not program.saves:
+    if not program.is_job or program.is_owned or program.is_of_minutes:
+        return
+    if program.checkpoints.in_training or not program.saves:
         return
     if not any(program.syntax.called.get(name) for name in _SPREADS):
         return
