@@ -100,11 +100,14 @@ class Running:
         self._stop: Stop | None = None
         self._kill_at: float | None = None
         self._killed_at: float | None = None
+        self._awaits_save = False
+        self._has_saved = False
         self._hang = ""
         self._has_ended = False
         self._is_standby = False
         self._good_step = last_good.step if last_good else None
         self._good_at = last_good.at if last_good else None
+        self._good_at_stop: LastGood | None = None
         self._next_look = self._next_status = self._next_note = 0.0
 
     def run(self, command: Sequence[str], environment: Mapping[str, str], lock: JobLock) -> Evidence:
@@ -239,7 +242,23 @@ class Running:
             self._command.send(request.signal, request.only_to)
         within_s = max((self._kill_at or 0.0) - time.monotonic(), 0.0)
         hint = "; Ctrl-C again kills it at once" if cause == "SIGINT" else ""
-        self._say(f"{cause}: asked the command to save and stop, within {duration(within_s)}{hint}")
+        how = "asked the command to save and stop, within"
+        if request.is_ended_at_save:
+            self._awaits_save, self._good_at_stop = True, self._last_good()
+            how = "the command cannot be asked to save: it is ended at its next checkpoint, or after"
+        self._say(f"{cause}: {how} {duration(within_s)}{hint}")
+
+    def _last_good(self) -> LastGood | None:
+        try:
+            return self._application.last_good()
+        except (OSError, LastgoodError):
+            return None
+
+    def _end_if_saved(self, now: float) -> None:
+        good = self._last_good() if self._awaits_save and self._killed_at is None else None
+        if good is not None and good.is_newer_than(self._good_at_stop):
+            self._has_saved = True
+            self._kill(now)
 
     def _on_time(self, now: float) -> None:
         limit = self._limits.time
@@ -252,6 +271,7 @@ class Running:
         if now >= self._next_look:
             self._next_look = now + _TURN_S
             self._look(now)
+            self._end_if_saved(now)
             if self._keeper is not None:
                 self._keeper.look(self._command, self._journal)
             if self._agents is not None and self._agents.was_terminated and self._stop is None:
@@ -272,7 +292,7 @@ class Running:
     def _kill(self, now: float) -> None:
         if self._killed_at is None:
             self._killed_at = now
-            if not self._hang and not (self._stop and self._stop.is_hurried):
+            if not self._hang and not self._has_saved and not (self._stop and self._stop.is_hurried):
                 self._say("the grace time is over: killing what is left", is_important=True)
         self._command.kill()
         self._kill_at = now + 0.5
@@ -334,7 +354,7 @@ class Running:
             exit_code=status if status >= 0 else None,
             signal=-status if status < 0 else None,
             stop_cause=stop_cause,
-            was_forced=self._killed_at is not None,
+            was_forced=self._killed_at is not None and not self._has_saved,
             hang=self._hang,
             oom_kills=max(kills, 0),
             log_tail=self._console.tail.decode("utf-8", "replace"),

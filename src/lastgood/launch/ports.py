@@ -129,6 +129,8 @@ class StopRequest(msgspec.Struct, frozen=True):
     """To be passed on to its processes; None where it has been asked in another way."""
     only_to: tuple[str, ...] = ()
     """Names of the processes that get the signal; empty: all of them."""
+    is_ended_at_save: bool = False
+    """It cannot be asked, and saves when it comes to it: it is ended at its next checkpoint, or when the grace time is over."""
 
 
 class Found(msgspec.Struct, frozen=True):
