@@ -88,6 +88,9 @@ def _is_trainer(program: Program, receiver: ast.expr, framework: Framework) -> b
 def _is_of_framework(program: Program, made_by: ast.expr, framework: Framework, depth: int) -> bool:
     """A trainer's class of the framework itself, or one that this file derives from it."""
     name = program.syntax.name_of(made_by)
+    if name.endswith("TFTrainer"):
+        # It looks for its newest checkpoint by itself.
+        return False
     if name.startswith(framework.modules) and ("Trainer" in name or name.endswith("from_argparse_args")):
         return True
     bases = program.syntax.classes.get(name, [])
