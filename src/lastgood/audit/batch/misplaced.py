@@ -15,6 +15,13 @@ def is_embedded(script: BatchScript) -> bool:
     return not script.source.line(1).strip()
 
 
+def is_template(script: BatchScript) -> bool:
+    """True where the file's name says that something else makes scripts of it."""
+    return "templ" in script.path.rpartition("/")[2].lower() or script.path.lower().endswith(
+        (".j2", ".in", ".tpl", ".tmpl")
+    )
+
+
 def first_command(script: BatchScript) -> int:
     """The line of the first command, behind which sbatch looks for nothing; one behind the last line if there is none."""
     source = script.source

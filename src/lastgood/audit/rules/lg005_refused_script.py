@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from lastgood.audit.batch.misplaced import is_template
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.rule import Context, Hit, Rule, Severity
 
@@ -18,7 +19,9 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
             message="the file begins with a byte order mark, which no editor shows: sbatch does not see `#!` and refuses it",
             remedy="sed -i '1s/^\\xef\\xbb\\xbf//' FILE",
         )
-    elif not data.lstrip().startswith(b"#!") and not script.source.line(1).lstrip().startswith(_TEMPLATES):
+    elif not (
+        data.lstrip().startswith(b"#!") or script.source.line(1).lstrip().startswith(_TEMPLATES) or is_template(script)
+    ):
         yield Hit(
             span=first,
             message="the first line names no interpreter: sbatch refuses such a script",
