@@ -109,7 +109,7 @@ class AdaptedCommand:
             rejected=[f"{found.path}: {found.problem}" for found in bad],
         )
         if work is not None and work.is_done:
-            return Prepared(done=f"step {work.done} of {work.total} is reached, and the results are there")
+            return Prepared(done=f"{_reached(work)}, and the results are there")
         order = self._adapter.order(usable if is_resumed else None, self._conditions())
         self._noted = _as_last_good(usable) if usable is not None and is_resumed else None
         lines += order.notes
@@ -161,7 +161,7 @@ class AdaptedCommand:
             return None
         work = self._work()
         if work is not None and work.is_done:
-            return Ending(Outcome.FINISHED, f"step {work.done} of {work.total} is reached")
+            return Ending(Outcome.FINISHED, _reached(work))
         if evidence.interruption or evidence.stop_cause:
             return None
         if (ending := self._adapter.explain_end(evidence)) is not None:
@@ -254,6 +254,12 @@ class AdaptedCommand:
 
 def _as_last_good(found: Found) -> LastGood:
     return LastGood(found.path, found.step, found.at, (float(found.step), found.at), found.size_bytes)
+
+
+def _reached(work: Work) -> str:
+    """Not all work has a last step: some ends when it has converged."""
+    of = "" if work.total is None else f" of {work.total}"
+    return f"step {work.done}{of} is reached"
 
 
 def _files(found: Found) -> list[str]:
