@@ -72,7 +72,8 @@ class Lammps:
             except FileNotFoundError:
                 continue
             except NotARestartFileError as error:
-                founds.append(Found(path, 0, status.st_mtime, status.st_size, problem=str(error)))
+                bad = Found(path, 0, status.st_mtime, status.st_size, str(error), may_be_cut_off=error.is_cut_off)
+                founds.append(bad)
                 continue
             founds.append(Found(path, header.step, status.st_mtime, status.st_size))
         return _newest_first(founds)

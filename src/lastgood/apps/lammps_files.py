@@ -28,6 +28,11 @@ _LISTS = {8: 4, 14: 4, 49: 8}
 class NotARestartFileError(ValueError):
     """The bytes are not those of a restart file; the text says why."""
 
+    def __init__(self, why: str, *, is_cut_off: bool = False) -> None:
+        """`is_cut_off`: it looks like one whose writing was not ended."""
+        super().__init__(why)
+        self.is_cut_off = is_cut_off
+
 
 class Header(msgspec.Struct, frozen=True):
     version: str
@@ -48,7 +53,7 @@ def read_header(path: str) -> Header:
         end = file.read(len(_MARK))
     header = parse_header(begin)
     if end != _MARK:
-        raise NotARestartFileError("its end mark is missing: it was not written whole")
+        raise NotARestartFileError("its end mark is missing: it was not written whole", is_cut_off=True)
     return header
 
 
@@ -60,7 +65,7 @@ def parse_header(data: bytes) -> Header:
     lastgood.apps.lammps_files.NotARestartFileError: it is empty
     """
     if not data:
-        raise NotARestartFileError("it is empty")
+        raise NotARestartFileError("it is empty", is_cut_off=True)
     if data[: len(_MARK)] != _MARK:
         raise NotARestartFileError("it does not begin as a restart file does")
     reader = _Values(data, len(_MARK))
@@ -157,6 +162,6 @@ class _Values:
     def _take(self, size: int) -> bytes:
         piece = self._data[self._at : self._at + size]
         if size < 0 or len(piece) < size:
-            raise NotARestartFileError("it ends within its header")
+            raise NotARestartFileError("it ends within its header", is_cut_off=True)
         self._at += size
         return piece
