@@ -18,6 +18,7 @@ Kokolis et al. What nobody has said is assumed, and that is said.
 def configure(parser: argparse.ArgumentParser) -> None:
     from lastgood.cli import arguments
 
+    parser.usage = "lastgood plan [options]"
     parser.epilog = EPILOG
     _configure_save(parser)
     failures = parser.add_argument_group("failures").add_mutually_exclusive_group()
