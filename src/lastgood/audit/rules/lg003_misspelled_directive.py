@@ -12,7 +12,7 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
     if not found:
         return
     span, is_blank = found[0]
-    others = f" (as {len(found) - 1} further)" if len(found) > 1 else ""
+    others = f" (and {len(found) - 1} further)" if len(found) > 1 else ""
     why = "a blank behind `#`" if is_blank else "another spelling than `#SBATCH`"
     yield Hit(
         span=span,
