@@ -46,7 +46,9 @@ class Described:
         names = {os.path.basename(word) for word in command}
         if description.programs and not names & set(description.programs):
             raise UsageError(
-                f"{self.name}: the command runs no {' or '.join(description.programs)}", safe="nothing was started"
+                f"{self.name}: the command runs no {' or '.join(description.programs)}",
+                safe="nothing was started",
+                remedy=f"give the command behind --, with {description.programs[0]} in it",
             )
         self._values = Values(description.values, command, self.name)
         self._globs = [self._values.fill(pattern, is_glob=True) for pattern in description.checkpoints.glob]
@@ -99,6 +101,12 @@ class Described:
             return StopRequest(_SIGNALS[stop.signal], tuple(stop.processes))
         durable.write_shared_file(Path(self._values.fill(stop.file)), b"")
         return StopRequest(None)
+
+    def stop_in_words(self) -> str:
+        """How it is asked to save and stop, for a person."""
+        stop = self._given.stop
+        only = f" to {', '.join(stop.processes)}" if stop.processes else ""
+        return f"the file {shown(self._values.fill(stop.file))} is written" if stop.file else f"SIG{stop.signal}{only}"
 
     def work(self) -> Work | None:
         newest = self._newest()
@@ -169,7 +177,7 @@ class Described:
         parts = [part for part in version[1:] if isinstance(part, tuple)]
         return Found(
             match.path,
-            looked.step or 0,
+            step_in(match.open_part) if looked.step is None else looked.step,
             max([part[1] for part in parts], default=match.modified_ns) / 1e9,
             sum(part[2] for part in parts) if match.is_directory else match.size,
             problem=problem,
@@ -180,7 +188,11 @@ class Described:
         source = self._given.checkpoints.step
         if source is None:
             return step_in(match.open_part)
-        return self._values.number_of(source, {"checkpoint": match.path})
+        try:
+            return self._values.number_of(source, {"checkpoint": match.path})
+        except UsageError:
+            # A file of a checkpoint that is not whole.
+            return None
 
     def _words(self, found: Found | None) -> dict[str, str]:
         total = self._total(found)

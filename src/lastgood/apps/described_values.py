@@ -4,6 +4,7 @@ import glob
 import json
 import re
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 
 from lastgood.apps.description import Source, words_in
 from lastgood.core.errors import UsageError
@@ -54,7 +55,7 @@ class Values:
         else:
             what = source.pattern or source.json
             why = f"{self.fill(source.file, given)} has no {what!r}, or is not there; it gives {{{word}}}"
-        raise UsageError(f"{self._name}: {why}", safe="nothing was started")
+        raise UsageError(f"{self._name}: {why}", safe="nothing was started", remedy="complete the command, or the file")
 
     def _found(self, source: Source, given: Mapping[str, str]) -> str | None:
         if source.text is not None:
@@ -69,7 +70,7 @@ class Values:
     def _option(self, names: Sequence[str]) -> str | None:
         """The last one counts, as most programs have it."""
         found = None
-        for word, following in zip(self._command, [*self._command[1:], None], strict=True):
+        for word, following in zip_longest(self._command, self._command[1:]):
             name, is_joined, value = word.partition("=")
             if word in names:
                 found = following

@@ -4,12 +4,13 @@ It is TOML. Nothing of it is guessed: an unknown key, a value of another type, a
 `{word}` that nothing gives is an error that names the file, the line where it can be told, the key and what is allowed.
 """
 
+import contextlib
 import re
 import string
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -24,6 +25,7 @@ OUTCOMES = tuple(
 """What a line of the output may mean. That the work is done is never told by its output alone."""
 SIGNALS = ("TERM", "INT", "HUP", "QUIT", "USR1", "USR2")
 FORMAT = 1
+T = TypeVar("T")
 OF_LASTGOOD = ("checkpoint", "step", "total", "remaining", "interval_s")
 """Words that need no entry under [values]."""
 
@@ -167,10 +169,11 @@ def parse_description(text: str, path: str) -> Description:
         raise _wrong(path, f"it is not TOML: {error}") from error
     if tables.get("format", FORMAT) != FORMAT:
         raise _wrong(_place(path, text, ["format"]), f"format = {tables['format']!r}: this version reads {FORMAT} only")
-    try:
-        description = msgspec.convert(tables, Description, strict=True)
-    except msgspec.ValidationError as error:
-        raise _explained(str(error), text, path) from error
+    values = tables.get("values")
+    for name, value in values.items() if isinstance(values, dict) else ():
+        # Each by itself: msgspec does not tell the key of a table whose keys are free.
+        _converted(value, Source, ["values", name], text, path)
+    description = _converted(tables, Description, [], text, path)
     for keys, problem in _problems(description):
         raise _wrong(_place(path, text, keys), f"{_dotted(keys)}: {problem}")
     return description
@@ -191,10 +194,17 @@ def _wrong(place: str, what: str) -> UsageError:
     )
 
 
-def _explained(message: str, text: str, path: str) -> UsageError:
+def _converted(value: Any, kind: type[T], above: list[str], text: str, path: str) -> T:
+    try:
+        return msgspec.convert(value, kind, strict=True)
+    except msgspec.ValidationError as error:
+        raise _explained(str(error), above, text, path) from error
+
+
+def _explained(message: str, above: list[str], text: str, path: str) -> UsageError:
     """msgspec names the value as `$.check.files[0]`; people want the line, and what they may write."""
     what, _, where = message.partition(" - at `")
-    keys = [key for key in re.split(r"\.|\[[^\]]*\]", where.rstrip("`").removeprefix("$")) if key]
+    keys = above + [key for key in re.split(r"\.|\[[^\]]*\]", where.rstrip("`").removeprefix("$")) if key]
     unknown = re.search(r"unknown field `([^`]*)`", what)
     missing = re.search(r"missing required field `([^`]*)`", what)
     allowed = ", ".join(_fields_at(keys))
@@ -210,19 +220,16 @@ def _explained(message: str, text: str, path: str) -> UsageError:
 
 def _fields_at(keys: list[str]) -> list[str]:
     """The keys of the table that is reached by these."""
+    if keys[:1] == ["values"]:
+        return list(Source.__struct_fields__)
     here: Any = Description
     for key in keys:
-        if here is dict[str, Source]:
-            here = Source
-            continue
         known = {field.name: field.type for field in msgspec.structs.fields(here)} if _is_table(here) else {}
         here = _inner(known.get(key))
     return list(here.__struct_fields__) if _is_table(here) else []
 
 
 def _inner(kind: Any) -> Any:
-    if kind == dict[str, Source]:
-        return dict[str, Source]
     arguments = [argument for argument in getattr(kind, "__args__", ()) if _is_table(argument)]
     return arguments[0] if arguments else kind
 
@@ -286,6 +293,7 @@ def _problems(given: Description) -> Iterator[tuple[list[str], str]]:
     for name in given.values:
         if name in OF_LASTGOOD or not name.isidentifier():
             yield ["values", name], f"not a name for a value; {', '.join(OF_LASTGOOD)} are given already"
+    yield from _order_problems(given)
     for keys, pattern in _patterns(given):
         try:
             re.compile(pattern)
@@ -293,6 +301,17 @@ def _problems(given: Description) -> Iterator[tuple[list[str], str]]:
             yield keys, f"{pattern!r} is no regular expression: {error}"
     for keys, template in _templates(given):
         yield from _template_problems(given, keys, template)
+
+
+def _order_problems(given: Description) -> Iterator[tuple[list[str], str]]:
+    """A value may use those above it, so that none is made of itself."""
+    above: set[str] = set()
+    for name, source in given.values.items():
+        for template in (source.file, source.text or "", source.default or ""):
+            with contextlib.suppress(ValueError):
+                below = [word for word in words_in(template) if word in given.values and word not in above]
+                yield from ((["values", name], f"{{{word}}} is not above it") for word in below)
+        above.add(name)
 
 
 def _source_problems(keys: list[str], source: Source) -> Iterator[tuple[list[str], str]]:

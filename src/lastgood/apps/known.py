@@ -30,6 +30,17 @@ def names() -> list[str]:
     return sorted([*APPLICATIONS, *(path.stem for path in DESCRIPTIONS.glob(f"*{SUFFIX}"))])
 
 
+def summary_of(name: str) -> str:
+    """One line on an application that `names` has. Raises UsageError for a description that cannot be read."""
+    path = description_path(name)
+    if path is None:
+        module = importlib.import_module(APPLICATIONS[name].partition(":")[0])
+        return (module.__doc__ or "").strip().splitlines()[0]
+    from lastgood.apps.description import read_description
+
+    return read_description(path).summary
+
+
 def description_path(name: str) -> str | None:
     """The file that describes an application; None for one with an adapter of ours. Raises UsageError for a name that
     nobody knows."""

@@ -254,6 +254,52 @@ class HistoryAnswer(_Answer):
     note: Annotated[str, _says("why Slurm's accounting is missing; empty if it is not, or was not needed")]
 
 
+class ListedApp(_Answer):
+    name: Annotated[str, _says("what `lastgood run --app` takes")]
+    summary: Annotated[str, _says("what it is")]
+    description: Annotated[str, _says("the file that describes it; empty for an adapter in code")]
+
+
+class AppListAnswer(_Answer):
+    applications: Annotated[list[ListedApp], _says("in the order of their names")]
+
+
+class CheckedAppCheckpoint(_Answer):
+    path: Annotated[str, _says("as the application is told of it")]
+    step: Annotated[int, _says("the step that it holds; 0 if that is not known")]
+    written: Annotated[float, _says("when its last file was written")]
+    bytes: Annotated[int, _says("size of all its files")]
+    problem: Annotated[str, _says("why it cannot be used; empty if nothing speaks against it")]
+    is_used: Annotated[bool, _says("the one that a start would resume from")]
+
+
+class AppCheckAnswer(_Answer):
+    application: Annotated[str, _says("the name in the description")]
+    description: Annotated[str, _says("the file that was tried")]
+    directory: Annotated[str, _says("where it was tried")]
+    checkpoints: Annotated[list[CheckedAppCheckpoint], _says("newest first")]
+    total: Annotated[int | None, _says("the step at which the work is done; null if it is not known")]
+    is_finished: Annotated[bool, _says("a finished test holds")]
+    fresh: Annotated[list[str], _says("the command of a start from zero; empty if none was given")]
+    resume: Annotated[
+        list[str], _says("the command of a start from that checkpoint; empty without one, or if no command was given")
+    ]
+    notes: Annotated[list[str], _says("what would be done before the next start")]
+    stop: Annotated[str, _says("how it is asked to save and stop")]
+
+
+class TransparentLimit(_Answer):
+    mechanism: Annotated[str, _says("what has the limit: CRIU, cuda-checkpoint, DMTCP or MANA")]
+    limit: Annotated[str, _says("what must be so")]
+    state: Annotated[Literal["met", "not met", "not known"], _says("on this machine, for this command")]
+    looked_at: Annotated[str, _says("what makes us say so")]
+
+
+class AppTransparentAnswer(_Answer):
+    command: Annotated[list[str], _says("the command that was looked at; empty if none was given")]
+    limits: Annotated[list[TransparentLimit], _says("by mechanism")]
+
+
 ANSWERS: dict[str, type[msgspec.Struct]] = {
     "status": StatusAnswer,
     "history": HistoryAnswer,
@@ -267,5 +313,8 @@ ANSWERS: dict[str, type[msgspec.Struct]] = {
     "audit": AuditAnswer,
     "explain": ExplainAnswer,
     "plan": PlanAnswer,
+    "app list": AppListAnswer,
+    "app check": AppCheckAnswer,
+    "app transparent": AppTransparentAnswer,
 }
 """By command."""

@@ -27,6 +27,7 @@ COMMANDS: dict[str, str] = {
     "export": "write a checkpoint in a format that other tools read",
     "audit": "what a failure would cost: read batch scripts, manifests and the policy",
     "plan": "how often to save, what a failure costs, and which mechanisms to use",
+    "app": "applications with checkpoints of their own: list them, try a description, what is possible without any",
     "explain": "what a rule of the audit looks for, why, and what to write instead",
 }
 """Each command with its one line. Its module is lastgood.cli.<name>_command, which has
@@ -34,6 +35,8 @@ COMMANDS: dict[str, str] = {
 
 HANDING_ON = ("submit", "script")
 """Commands that take options of another program too."""
+BEFORE_DASHES = ("app",)
+"""Commands whose own options end at `--`: what follows is another command, wherever argparse would see it."""
 
 EPILOG = """\
 Exit codes: 0 finished, or yes; 75 progress is saved, run again; 65 damaged; 80 start refused.
@@ -89,6 +92,9 @@ def _parse(arguments: list[str]) -> argparse.Namespace | None:
         own = argparse.ArgumentParser()
         _module(chosen).configure(own)
         arguments, handed_on = take_out(own, arguments)
+    elif chosen in BEFORE_DASHES and "--" in arguments:
+        at = arguments.index("--")
+        arguments, handed_on = arguments[:at], arguments[at + 1 :]
     parsed, unknown = parser.parse_known_args(arguments, argparse.Namespace(handed_on=handed_on))
     if unknown:
         # argparse itself would complain in the name of the top level, and show its usage.

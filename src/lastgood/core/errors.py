@@ -72,7 +72,7 @@ class DamagedError(LastgoodError):
     """Stored content that does not pass its checks: truncated, altered, missing, or not ours."""
 
     exit_code = 65
-    meaning = "content does not pass its checks (`verify` answers with it), or a file could not be read (`audit`)"
+    meaning = "content does not pass its checks (`verify` and `app check` answer with it), or a file could not be read (`audit`)"
 
 
 class NoSuchJobError(LastgoodError):
