@@ -53,7 +53,8 @@ class OpenFoam:
         directory = options[options.index("-case") + 1] if "-case" in options[:-1] else "."
         is_parallel = "-parallel" in options
         self._case = Case(directory, is_parallel=is_parallel, is_collated="collated" in options)
-        application = self._case.settings().word("application")
+        with explained("read", self._case.control_path, safe="nothing was started"):
+            application = self._case.settings().word("application")
         at = _solver_at(command, application)
         self._solver = os.path.basename(command[at])
         self._application = application
@@ -71,24 +72,29 @@ class OpenFoam:
         return self._case.problem_of(found)
 
     def order(self, found: Found | None, conditions: Conditions) -> Order:
+        with explained("read and edit", self._case.control_path, safe="nothing was started"):
+            notes = self._edit_control()
+            self._stop_signal = _number_of(self._case.settings(), _STOP) or SIGUSR1
+            notes += self._what_it_keeps(conditions, is_resumed=found is not None)
+        if self._application not in ("", self._solver):
+            notes.append(f"the case says `application {self._application}`, the command runs {self._solver}")
+        return Order(list(self._command), notes=tuple(notes))
+
+    def _edit_control(self) -> list[str]:
+        """Go on from the latest time, up to the end, and save and stop on a signal; where the case has signals for it, those
+        are used. Of ours SIGUSR1 stops and SIGUSR2 saves, as it is with this launcher, and with srun that hands them on."""
         settings = self._case.settings()
         changes = [("startFrom", "latestTime", ""), ("stopAt", "endTime", "")]
-        notes = []
         if _number_of(settings, _STOP) is None:
             taken = _number_of(settings, _SAVE)
             changes.append((_STOP, str(SIGUSR2 if taken == SIGUSR1 else SIGUSR1), _SWITCHES))
             if taken is None:
                 changes.append((_SAVE, str(SIGUSR2), _SWITCHES))
-        with explained("edit", self._case.control_path, safe="nothing was started"):
-            kept = self._case.edit(changes)
-        if kept:
-            said = ", ".join(f"{key} {value}" for key, value, inside in changes if settings.word(key, inside) != value)
-            notes.append(f"set in {shown(self._case.control_path)}: {said}; its text before is in {shown(kept)}")
-        self._stop_signal = _number_of(self._case.settings(), _STOP) or SIGUSR1
-        notes += self._what_it_keeps(conditions, is_resumed=found is not None)
-        if self._application not in ("", self._solver):
-            notes.append(f"the case says `application {self._application}`, the command runs {self._solver}")
-        return Order(list(self._command), notes=tuple(notes))
+        kept = self._case.edit(changes)
+        if not kept:
+            return []
+        said = ", ".join(f"{key} {value}" for key, value, inside in changes if settings.word(key, inside) != value)
+        return [f"set in {shown(self._case.control_path)}: {said}; its text before is in {shown(kept)}"]
 
     def _what_it_keeps(self, conditions: Conditions, *, is_resumed: bool) -> list[str]:
         """What the user's own settings mean for what a failure costs."""
@@ -121,6 +127,7 @@ class OpenFoam:
         return f", lately {duration(whole[0] - whole[1])}" if len(whole) == 2 and whole[0] - whole[1] >= 1.0 else ""
 
     def put_aside(self, founds: Sequence[Found], why: str) -> list[str]:
+        self._case.check_start_besides(founds)
         return [durable.put_aside(part, why) for found in founds for part in found.parts]
 
     def ask_to_stop(self, number: int) -> StopRequest:

@@ -106,7 +106,7 @@ class Case:
         if self._settings is None or self._settings[0] != version:
             text = self._text()
             if not control.is_whole_in_text(text):
-                text = control.expanded(self.control_path) or text
+                text = control.expanded(self.control_path, self._directory) or text
             self._settings = (version, Settings(text, self.control_path))
         return self._settings[1]
 
@@ -138,6 +138,18 @@ class Case:
             if durable.create_file(path, text) or path.read_bytes() == text:
                 return os.fspath(path)
         raise FileExistsError(f"{self.control_path}{_BACKUP}-*")
+
+    def check_start_besides(self, founds: Sequence[Found]) -> None:
+        """Raises UsageError where nothing would be left to begin from if these were put aside."""
+        leaving = {os.path.basename(found.path) for found in founds}
+        if leaving and not any(times_in(root).keys() - leaving for root in self.roots()):
+            raise UsageError(
+                f"{os.path.abspath(self._directory)} would have no time left to begin from: "
+                f"{', '.join(sorted(leaving, key=float)[:4])} would be put aside, and there is no older one",
+                safe="nothing was changed",
+                remedy="bring the first time back (0, or what startTime names; decomposePar for ranks), or let startTime "
+                "name the one to begin with",
+            )
 
     def _roots_with(self, name: str, roots: Sequence[str]) -> list[str]:
         return [root for root in roots if os.path.isdir(os.path.join(root, name))]

@@ -185,13 +185,14 @@ def _ended(text: str) -> str:
     return text if not text or text.endswith("\n") else f"{text}\n"
 
 
-def expanded(path: str) -> str:
+def expanded(path: str, case: str) -> str:
     """A dictionary's text with all that it includes, as OpenFOAM's own tool reads it; empty where that cannot be had."""
     try:
         done = subprocess.run(
             ["foamDictionary", "-expand", os.path.abspath(path)],
             capture_output=True,
             stdin=subprocess.DEVNULL,
+            cwd=case,
             timeout=_QUESTION_S,
             check=False,
         )
