@@ -20,6 +20,7 @@ import msgspec
 from lastgood.audit.source import Source, Span
 
 MAGIC = "#SBATCH"
+_MAGIC = MAGIC.encode()
 
 _WITH_LETTER = {
     "account": "A",
@@ -147,27 +148,32 @@ def read_header(source: Source) -> Header:
     components: list[list[Directive]] = [[]]
     too_late: list[Span] = []
     end = -1
-    is_over = False
     for number in range(1, source.line_count + 1):
         begin, line_end = source.bounds_of_line(number)
         raw = source.data[begin:line_end]
-        if raw.startswith(MAGIC.encode()):
-            if is_over:
-                too_late.append(source.span_of_line(number))
-                continue
+        if raw.startswith(_MAGIC):
             words = list(_words(source, begin + len(MAGIC), line_end))
             if words and words[0].text in _SEPARATORS:
                 components.append([])
             else:
                 components[-1] += _options(source, words)
             end = end if len(components) > 1 else _next_line(source, line_end)
-        elif not is_over:
-            bare = raw.strip()
-            if number == 1 and bare.startswith(b"#!"):
-                end = _next_line(source, line_end)
-            is_over = bool(bare) and not bare.startswith(b"#")
+            continue
+        bare = raw.strip()
+        if number == 1 and bare.startswith(b"#!"):
+            end = _next_line(source, line_end)
+        if bare and not bare.startswith(b"#"):
+            too_late += _lines_behind(source, line_end)
+            break
     others = tuple(directive for component in components[1:] for directive in component)
     return Header(tuple(components[0]), tuple(too_late), max(end, 0), others)
+
+
+def _lines_behind(source: Source, begin: int) -> Iterator[Span]:
+    at = source.data.find(b"\n" + _MAGIC, begin)
+    while at >= 0:
+        yield source.span_of_line(source.span(at + 1, at + 1).line)
+        at = source.data.find(b"\n" + _MAGIC, at + 1)
 
 
 def _next_line(source: Source, end: int) -> int:
