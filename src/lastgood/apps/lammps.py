@@ -17,7 +17,8 @@ from pathlib import Path
 
 from lastgood.apps.lammps_files import Header, NotARestartFileError, cut_dump, read_header
 from lastgood.apps.lammps_input import STOPPED, Names, make_input, saved_every, system_mark
-from lastgood.apps.lammps_script import Script, read_script
+from lastgood.apps.lammps_plain import read_plain
+from lastgood.apps.lammps_script import Script, directives_in, read_input, read_own
 from lastgood.core.errors import UsageError
 from lastgood.core.outcome import Ending, Evidence, Outcome
 from lastgood.core.signals import SIGTERM
@@ -159,7 +160,12 @@ class Lammps:
 
     def _read_script(self) -> Script:
         if self._script is None:
-            self._script = read_script(self._path, self._variables())
+            text = read_input(self._path)
+            directives = directives_in(self._path, text)
+            given = self._variables()
+            self._script = (
+                read_own(self._path, text, directives, given) if directives else read_plain(self._path, given)
+            )
             if not self._script.patterns and self._script.resume:
                 raise UsageError(
                     f"--app lammps: {self._path} writes no restart files",
@@ -184,7 +190,7 @@ class Lammps:
             atoms, mark = Path(self._names.system).read_text("utf-8", "replace").split()
         except (FileNotFoundError, ValueError):
             return ""
-        if atoms != str(header.atoms):
+        if atoms != str(header.atoms) and not self._read_script().may_lose_atoms:
             return f"it has {header.atoms} atoms, the run began with {atoms}: it is of another system"
         if mark != system_mark(self._read_script()):
             return f"it is of another system: the commands in {self._path} that build it were changed since"
@@ -274,7 +280,7 @@ def _age(found: Found) -> tuple[int, float]:
 def _why_of_another_system(header: Header, script: Script, path: str) -> str:
     for what, has, wanted in (
         ("units", header.units, script.units),
-        ("atom style", header.atom_style, script.atom_style),
+        ("atom style", header.atom_style, script.atom_style.removesuffix("/kk")),
         ("number of atom types", header.types, script.types),
     ):
         if wanted and has != wanted:

@@ -7,7 +7,8 @@ writes to one. A command that is on no list is not known, and an input with it i
 BOX = frozenset({"create_box", "read_data", "read_restart"})
 
 BUILD = frozenset({
-    "change_box", "create_atoms", "create_bonds", "delete_atoms", "delete_bonds", "displace_atoms", "group", "replicate",
+    "change_box", "create_atoms", "create_bonds", "delete_atoms", "delete_bonds", "displace_atoms", "group", "minimize",
+    "replicate",
     "reset_atom_ids", "reset_mol_ids", "reset_timestep", "set", "velocity",
 })  # fmt: skip
 """They change atoms, box or groups, all of which are in a restart file as they are by then."""
@@ -15,13 +16,16 @@ BUILD = frozenset({
 SHAPES = frozenset({"units", "atom_style", "dimension", "boundary", "lattice", "region"})
 """Kept, but they say which system it is."""
 
+ONCE = frozenset({"write_coeff", "write_data", "write_dump", "write_restart"})
+"""Before the run: they show what the system was at the beginning."""
+
 KEPT = frozenset({
     "angle_coeff", "angle_style", "atom_modify", "atom_style", "balance", "bond_coeff", "bond_style", "boundary", "box",
     "comm_modify", "comm_style", "compute", "compute_modify", "dielectric", "dihedral_coeff", "dihedral_style", "dimension",
     "echo", "fix_modify", "improper_coeff", "improper_style", "info", "kspace_modify", "kspace_style", "lattice", "mass",
     "neigh_modify", "neighbor", "newton", "package", "pair_coeff", "pair_modify", "pair_style", "pair_write", "print",
     "processors", "region", "run_style", "special_bonds", "suffix", "thermo", "thermo_modify", "thermo_style", "timer",
-    "timestep", "uncompute", "undump", "unfix", "units", "shell",
+    "timestep", "uncompute", "undump", "unfix", "units",
 })  # fmt: skip
 KEPT_PREFIXES = ("min_",)
 
@@ -31,7 +35,6 @@ NOT_PLAIN = {
     "if": "what it decides before a restart is not known after it",
     "jump": "a loop or a branch: a step does not tell where in the input it was",
     "label": "a loop or a branch: a step does not tell where in the input it was",
-    "minimize": "its steps count like those of a run, and a restart file does not tell which they are",
     "neb": "it is no plain `run`",
     "next": "a loop: a step does not tell which turn it was",
     "partition": "several partitions have several restart files",

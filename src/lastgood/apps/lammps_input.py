@@ -77,6 +77,7 @@ def _resumed(command: Command, path: str, step: int) -> list[str]:
     changed: dict[Role, Callable[[str], list[str]]] = {
         Role.BOX: lambda text: [f"# {text}", f"read_restart {path}"],
         Role.BUILD: lambda text: [f"# {text}"],
+        Role.ONCE: lambda text: [f"# {text}"],
         Role.DUMP: lambda text: [text, f"dump_modify {text.split()[1]} append yes"],
         Role.WRITES: lambda text: [re.sub(r"(\sfile\s+\S+)", rf"\1.from-{step}", text)],
         Role.LOG: lambda text: [text if text.split()[-1] in ("append", "none") else f"{text} append"],
