@@ -4,6 +4,7 @@ from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.python.program import Program
 from lastgood.audit.rule import Context, Hit, Rule, Severity
 from lastgood.audit.rules.lg103_requeue_without_resume import RULE as REQUEUE_WITHOUT_RESUME
+from lastgood.audit.rules.lg401_handler_without_signal import RULE as HANDLER_WITHOUT_SIGNAL
 from lastgood.audit.rules.lg703_long_without_checkpoint import RULE as LONG_WITHOUT_CHECKPOINT
 from lastgood.audit.source import Source
 
@@ -71,3 +72,10 @@ def test_a_long_program_that_saves_is_not_reported() -> None:
 
 def test_one_finding_is_enough_for_a_job_that_is_requeued() -> None:
     assert hits(LONG_WITHOUT_CHECKPOINT, NOTHING) == []
+
+
+def test_lightning_needs_its_signal_only_where_it_knows_of_slurm() -> None:
+    program = "import os\nimport pytorch_lightning as pl\n{word}\npl.Trainer().fit(None)\n"
+    (hit,) = hits(HANDLER_WITHOUT_SIGNAL, program.format(word="pass"))
+    assert hit.severity == Severity.NOTE
+    assert hits(HANDLER_WITHOUT_SIGNAL, program.format(word='os.environ["SLURM_JOB_NAME"] = "bash"')) == []

@@ -63,7 +63,7 @@ def _is_top_level(command: Command) -> bool:
 
 def _is_named(launch: Launch) -> bool:
     """`$(hook)` alone is no program that we can speak of."""
-    return bool(launch.words) and not launch.words[0].substitutions
+    return bool(launch.words) and not (launch.words[0].substitutions and len(launch.words[0].parts) == 1)
 
 
 def lost_code(script: BatchScript, command: Command, depth: int = 0) -> Lost | None:

@@ -1,13 +1,14 @@
 """Lines that look like directives to people, and not to sbatch. Pure."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.source import Span
 
 _LIKE_ONE = re.compile(r"#(?P<blank>[ \t]*)(?P<word>[A-Za-z]{5,7})[ \t]+(?=-{1,2}[A-Za-z])")
 _MAGIC = "SBATCH"
+_ABOUT_FAILURES = ("requeue", "signal", "open-mode", "time", " -t", "array", "dependency")
 
 
 def is_embedded(script: BatchScript) -> bool:
@@ -32,9 +33,15 @@ def first_command(script: BatchScript) -> int:
     return source.line_count + 1
 
 
+def is_about_failures(script: BatchScript, lines: Sequence[Span]) -> bool:
+    """Whether one of these lines says what becomes of the job when something fails."""
+    return any(word in script.source.line(span.line) for span in lines for word in _ABOUT_FAILURES)
+
+
 def late_directives(script: BatchScript) -> list[Span]:
     """Lines that begin with `#SBATCH` behind the first command; not those in the text of another script."""
-    if not script.header.too_late:
+    late = script.header.too_late
+    if not late or _is_collection(script, late[0].line):
         return []
     texts = [(doc.begin, doc.end) for doc in script.shell.heredocs]
     texts += [(word.begin, word.end) for command in script.commands for word in command.words]
@@ -42,6 +49,14 @@ def late_directives(script: BatchScript) -> list[Span]:
     texts = [(begin, end) for begin, end in texts if b"\n" in script.source.data[begin:end]]
     starts = [(span, script.source.bounds_of_line(span.line)[0]) for span in script.header.too_late]
     return [span for span, at in starts if not any(begin < at < end or begin == at for begin, end in texts)]
+
+
+def _is_collection(script: BatchScript, line: int) -> bool:
+    """Notes with several scripts in them: one `#!` stands between the first command and the directives, others below."""
+    marks = [
+        n for n in range(first_command(script), script.source.line_count + 1) if script.source.line(n)[:3] == "#!/"
+    ]
+    return len(marks) > 1 and marks[0] < line
 
 
 def misspelled_directives(script: BatchScript) -> Iterator[tuple[Span, bool]]:

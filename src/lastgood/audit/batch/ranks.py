@@ -15,6 +15,9 @@ _COUPLING = frozenset(
 _LAUNCHERS = ("torchrun", "accelerate", "deepspeed")
 _RENDEZVOUS = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")
 
+_MEETING = re.compile(r"--dist[-_](url|backend)(=.*)?")
+"""Options in the manner of PyTorch's examples: where the tasks meet, and over what they talk."""
+
 
 def _count(text: str) -> int | None:
     """A plain number; the least of a range ("2-4")."""
@@ -69,7 +72,8 @@ def are_coupled(script: BatchScript, context: Context, command: Command, launch:
     is_python = launch.program == "python" or launch.program.endswith(".py")
     if is_python and any(a.name in _RENDEZVOUS and a.begin < command.begin for a in script.shell.assignments):
         return "MASTER_ADDR and MASTER_PORT"
-    return ""
+    asked = next((word.text for word in launch.words if _MEETING.fullmatch(word.text)), "") if is_python else ""
+    return asked.partition("=")[0]
 
 
 def _imports(node: ast.AST) -> list[str]:

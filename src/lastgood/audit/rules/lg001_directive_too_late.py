@@ -2,11 +2,9 @@
 
 from collections.abc import Iterator
 
-from lastgood.audit.batch.misplaced import first_command, is_embedded, late_directives
+from lastgood.audit.batch.misplaced import first_command, is_about_failures, is_embedded, late_directives
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.rule import Context, Hit, Rule, Severity
-
-_ABOUT_FAILURES = ("requeue", "signal", "open-mode", "time", " -t", "array", "dependency")
 
 
 def check(script: BatchScript, context: Context) -> Iterator[Hit]:
@@ -21,13 +19,12 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
         return
     others = len(late) - 1
     more = f" (and {others} further {'lines' if others > 1 else 'line'})" if others else ""
-    matters = any(word in script.source.line(span.line) for span in late for word in _ABOUT_FAILURES)
     yield Hit(
         span=late[0],
         message=f"sbatch does not see this line{more}: it stops looking at the first command, in line {command}; "
         "the job runs without what is asked for here",
         remedy=f"move it above line {command}",
-        severity=None if matters else Severity.NOTE,
+        severity=None if is_about_failures(script, late) else Severity.NOTE,
     )
 
 

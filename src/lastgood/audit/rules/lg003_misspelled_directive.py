@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from lastgood.audit.batch.misplaced import misspelled_directives
+from lastgood.audit.batch.misplaced import is_about_failures, misspelled_directives
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.rule import Context, Hit, Rule, Severity
 
@@ -18,6 +18,7 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
         span=span,
         message=f"to sbatch this line{others} is a comment, because of {why}: the job runs without what is asked for here",
         remedy="write `#SBATCH`; where the line is meant to be out, `##SBATCH` says so",
+        severity=None if is_about_failures(script, [span for span, _ in found]) else Severity.NOTE,
     )
 
 

@@ -1,5 +1,6 @@
 """LG104: the job ends with the exit code of a command behind the program."""
 
+import re
 from collections.abc import Iterator
 
 from lastgood.audit.batch.exits import carrier, lost_code, main_work
@@ -8,6 +9,9 @@ from lastgood.audit.batch.restarts import requeues_itself, submits_itself
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.rule import Context, Hit, Rule, Severity
 
+_TALKS = re.compile(r"(\w+_)?(print|log|echo|msg|message|info|warn)(_\w+)?")
+"""Functions of a file that is read in, by their names: no programs."""
+
 
 def check(script: BatchScript, context: Context) -> Iterator[Hit]:
     found = main_work(script)
@@ -15,6 +19,8 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
     if found is None or costs is None:
         return
     command = found[0]
+    if _TALKS.fullmatch(command.name):
+        return
     lost = lost_code(script, carrier(script, command))
     if lost is None or lost.how != "later" or lost.by is None:
         return

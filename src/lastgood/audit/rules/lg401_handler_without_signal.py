@@ -13,6 +13,8 @@ from lastgood.audit.rule import Context, Hit, Rule, Severity
 _ON_REQUEST = ("USR1", "USR2")
 """Signals that Slurm sends only where a job asks for them."""
 _LIGHTNING = ("lightning", "pytorch_lightning")
+_WITHOUT_SLURM = (b"SLURM_JOB_NAME", b"auto_requeue=False")
+"""With these words a program tells Lightning that it is not to requeue: a job that is called `bash` is an interactive one."""
 
 
 def check(script: BatchScript, context: Context) -> Iterator[Hit]:
@@ -75,6 +77,8 @@ def _sends(script: BatchScript, name: str) -> bool:
 
 
 def _is_lightning(program: Program) -> bool:
+    if any(word in program.source.data for word in _WITHOUT_SLURM):
+        return False
     imports = {
         name.partition(".")[0]
         for node in ast.walk(program.tree)
