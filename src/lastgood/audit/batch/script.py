@@ -13,7 +13,7 @@ from lastgood.audit.source import Source, Span
 
 SETUP = frozenset(
     """
-    . : [ [[ alias awk basename bc break cat cd chgrp chmod chown cmake comm conda continue cp curl cut date deactivate declare df diff dirname du
+    . : [ [[ alias awk aws basename bc break cat cd chgrp chmod chown cmake comm conda continue cp curl cut date deactivate declare df diff dirname du
     echo eval exit export expr false find free getopts git grep gunzip gzip hash head hostname id kill ldd let ln local ls lscpu
     mail make mamba md5sum mkdir mktemp ml module mv nproc nvidia-smi pip pip3 popd printenv printf ps pushd pwd read readarray
     readlink readonly realpath return rm rmdir rsync sacct sacctmgr sbatch scancel scontrol scp sed seff select seq set sha256sum shift
