@@ -290,6 +290,14 @@ def test_a_policy_that_is_none_is_an_error(lastgood, name, code):
     assert (said.code, said.out) == (code, "") and name in said.err
 
 
+def test_names_of_files_cannot_play_tricks_with_the_terminal(lastgood):
+    name = "a\x1b[31m\nb.sh"
+    write(name, MAY)
+    for words in ([name], ["."], ["--policy", name], ["gone" + name], ["--format", "github", name]):
+        said = lastgood("audit", *words)
+        assert "\x1b" not in said.out + said.err and "a\\x1b[31m\\nb.sh" in (said.out + said.err).replace("\n  ", "")
+
+
 def test_a_write_time_needs_its_unit(lastgood):
     said = lastgood("audit", "--write", "5", write("job.sh", CLEAN))
     assert said.code == 2 and "unit" in said.err

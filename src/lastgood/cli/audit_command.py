@@ -132,6 +132,7 @@ def _policy(name: str) -> "list[Source]":
     from lastgood.audit.reading import load
     from lastgood.audit.recognise import Kind, kind_of
     from lastgood.audit.source import Source
+    from lastgood.cli import output
     from lastgood.core.errors import DamagedError, NoSuchJobError
 
     if name == LIVE:
@@ -142,11 +143,11 @@ def _policy(name: str) -> "list[Source]":
     source = load(name)
     if isinstance(source, Problem):
         kind = NoSuchJobError if source.is_missing else DamagedError
-        raise kind(f"cannot use {name} as the policy: {source.message}")
+        raise kind(f"cannot use {output.plain(name)} as the policy: {source.message}")
     known = Policy([source]) if kind_of(source) in (Kind.POLICY, Kind.OTHER) else None
     if known is None or not (known.settings or known.partitions or known.qos):
         raise DamagedError(
-            f"{name} is neither slurm.conf nor what `scontrol show config` or `scontrol show partition` printed",
+            f"{output.plain(name)} is neither slurm.conf nor what `scontrol show config` or `scontrol show partition` printed",
             remedy="scontrol show config > policy.txt; scontrol show partition >> policy.txt",
         )
     return [source]
