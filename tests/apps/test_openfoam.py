@@ -454,6 +454,17 @@ def test_a_steady_solution_that_has_converged_is_finished(meshed: Path) -> None:
     assert ending is not None and ending.outcome is Outcome.FINISHED
 
 
+def test_a_full_disk_is_no_error_of_the_program(undisturbed: Path, tmp_path: Path) -> None:
+    case = tmp_path / "case"
+    shutil.copytree(undisturbed, case)
+    adapter = OpenFoam(["icoFoam", "-case", os.fspath(case)])
+    words = '--> FOAM FATAL IO ERROR: \nerror in IOstream "/c/0.3/U" for operation Foam::Ostream& Foam::UList<T>::writeList()\n'
+    for evidence in (Evidence(exit_code=1, log_tail=words), Evidence(exit_code=0)):
+        cut_the_footer(case / END)
+        ending = adapter.explain_end(evidence)
+        assert ending is not None and ending.outcome is Outcome.STORAGE_ERROR
+
+
 def test_who_asks_for_an_interval_hears_what_the_cases_own_means(solver: Solver) -> None:
     set_entry(solver.case, "purgeWrite", "2")
     solver.stop_in_the_middle(130)

@@ -11,10 +11,12 @@ Seen with OpenFOAM v1912 (Debian), where the manual is silent on much of it:
 - `stopAt writeNow` that is left behind makes each later start stop after one step.
 - `startFrom startTime` begins from there each time, and writes over what is there.
 - `purgeWrite` counts only what the present run has written.
+- Of a full disk it says "error in IOstream", and where that shows only as a file is closed, nothing.
 """
 
 import itertools
 import os
+import re
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
@@ -36,7 +38,10 @@ _STOP = "stopAtWriteNowSignal"
 _SAVE = "writeNowSignal"
 _STOPPED = "sigStopAtWriteNow : setting up write and stop"
 _MPIRUN = ("mpirun", "mpiexec", "orterun")
-_STORAGE_WORDS = ("No space left", "Disk quota exceeded", "Input/output error", "Read-only file system")
+_STORAGE = re.compile(
+    r"error in IOstream \S+ for operation .*Ostream|No space left|Disk quota exceeded|Input/output error|Read-only file system"
+)
+"""Of a full disk it says no more than that a stream for output has an error."""
 _SIGFPE = 8
 _ENOUGH_DIGITS = 17
 
@@ -148,7 +153,7 @@ class OpenFoam:
         if evidence.exit_code == 0:
             return self._explain_stop(words)
         if said := complaint(words):
-            is_storage = any(text in words for text in _STORAGE_WORDS)
+            is_storage = _STORAGE.search(said) is not None
             return Ending(Outcome.STORAGE_ERROR if is_storage else Outcome.PROGRAM_ERROR, said, evidence.exit_code)
         if evidence.signal == _SIGFPE or evidence.exit_code == 128 + _SIGFPE or "sigFpe::sigHandler" in words:
             reason = "floating point exception: the solution has diverged, or a field is damaged"
@@ -163,10 +168,15 @@ class OpenFoam:
             return Ending(Outcome.FINISHED, "it says that the solution has converged, before endTime")
         if _STOPPED in words:
             return Ending(Outcome.PREEMPTED, f"somebody sent {signal_name(self._stop_signal)}; saved and stopped")
-        with suppress(OSError):
+        with suppress(OSError, UsageError):
             stop_at = self._case.settings().word("stopAt")
             if stop_at != "endTime":
                 return Ending(Outcome.CANCELLED, f"`stopAt {stop_at}` was set in {shown(self._case.control_path)}")
+            newest = next(iter(self._case.checkpoints()), None)
+            if newest is not None and newest.problem:
+                # What does not fit on a disk when a file is closed is not noticed.
+                reason = f"it ended without an error, but of {shown(newest.path)} {newest.problem}: is the disk full?"
+                return Ending(Outcome.STORAGE_ERROR, reason, 1)
         return None
 
 
