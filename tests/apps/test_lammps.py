@@ -294,11 +294,15 @@ def test_a_restart_file_of_another_system_is_refused(heating: Simulation) -> Non
     assert heating.file("in.heating.lastgood-stopped").exists()
 
 
-def test_a_time_limit_makes_a_segment(plain: Simulation, undisturbed: Callable[[str], Path]) -> None:
-    plain.edit("8000", "40000")
-    first = plain.run(options=("--time-limit", "3s", "--grace", "1s"))
-    assert first.code == 75 and not plain.file("final.data").exists()
-    assert plain.file("in.plain.lastgood-stopped").exists()
+def test_a_time_limit_makes_segments(plain: Simulation) -> None:
+    plain.edit("8000", "400000")
+    limits = ("--time-limit", "3s", "--grace", "1s")
+    assert plain.run(options=limits).code == 75
+    assert plain.file("in.plain.lastgood-stopped").exists() and not plain.file("final.data").exists()
+    saved = plain.saved_step(1)
+    ended = plain.run(options=limits)
+    assert ended.code == 75 and f"resuming from in.plain.lastgood-stopped (step {saved}" in ended.err
+    assert plain.saved_step(2) > saved
 
 
 def test_two_launchers_do_not_work_in_one_directory(plain: Simulation, tmp_path: Path) -> None:
