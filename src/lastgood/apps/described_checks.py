@@ -3,13 +3,13 @@
 import fnmatch
 import os
 import re
-import subprocess
 from collections.abc import Mapping
 
 from lastgood.apps.described_values import Values
 from lastgood.apps.description import Check, Content
 from lastgood.core.errors import UsageError
 from lastgood.core.quoting import shown
+from lastgood.launch.asking import ask
 from lastgood.launch.findings import Match
 from lastgood.launch.siblings import incompleteness
 from lastgood.launch.soundness import files_below, problem_of_directory, problem_of_file
@@ -88,21 +88,14 @@ def _pattern_problem(path: str, content: Content) -> str:
 def _commands_word(command: list[str], limit_s: float) -> str:
     """Only 0 says that the checkpoint is whole. Too long is no answer, and so is no reason to trust it."""
     try:
-        ended = subprocess.run(
-            command,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=limit_s,
-        )
-    except subprocess.TimeoutExpired:
-        return f"{shown(command[0])} gave no answer within {limit_s:g} s"
+        code, text = ask(command, limit_s)
     except OSError as error:
         raise UsageError(
             f"check.command: cannot run {shown(command[0])}: {error.strerror}", safe="nothing was started"
         ) from error
-    if ended.returncode == 0:
+    if code is None:
+        return f"{shown(command[0])} gave no answer within {limit_s:g} s"
+    if code == 0:
         return ""
-    said = ended.stdout.decode("utf-8", "backslashreplace").strip().splitlines()
-    return f"{shown(command[0])} ended with {ended.returncode}" + (f": {said[-1][:_SHOWN_CHARACTERS]}" if said else "")
+    said = text.strip().splitlines()
+    return f"{shown(command[0])} ended with {code}" + (f": {said[-1][:_SHOWN_CHARACTERS]}" if said else "")

@@ -5,10 +5,11 @@ import os
 import re
 import shutil
 import struct
-import subprocess
 from collections.abc import Sequence
 
 import msgspec
+
+from lastgood.launch.asking import ask
 
 LIMIT_S = 20.0
 _CAP_SYS_ADMIN, _CAP_CHECKPOINT_RESTORE = 21, 40
@@ -123,14 +124,6 @@ def _said(command: Sequence[str], tools: dict[str, str]) -> tuple[int | None, st
     if command[0] not in tools.values():
         return None, ""
     try:
-        ended = subprocess.run(
-            command,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=LIMIT_S,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
+        return ask(command, LIMIT_S)
+    except OSError as error:
         return None, f"no answer: {error}"
-    return ended.returncode, ended.stdout.decode("utf-8", "backslashreplace")

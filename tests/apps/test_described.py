@@ -1,0 +1,213 @@
+"""A program that only its description knows, started by the real launcher."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from launch.conftest import Ended, Launcher
+
+pytestmark = pytest.mark.slow
+
+SOLVER = '''\
+"""Adds up numbers. Knows nothing of lastgood; leaves its request to stop behind, as many programs do."""
+import os, sys, time
+from pathlib import Path
+
+words = sys.argv[1:]
+last = int(words[0])
+state = words[words.index("--continue") + 1] if "--continue" in words else ""
+step = int(Path(state).read_text().split()[1]) if state else 0
+print("begins after", step, flush=True)
+while step < last:
+    step += 1
+    name = f"out/state_{step}.chk" if "--alternate" not in words else f"out/{'ab'[step % 2]}.chk"
+    Path("out").mkdir(exist_ok=True)
+    Path(name).write_text(f"step {step}\\nEND\\n")
+    if f"--die={step}" in words and not state:
+        os.kill(os.getpid(), 9)
+    if f"--say={step}" in words:
+        print(os.environ["SAY"], flush=True)
+        sys.exit(int(os.environ.get("CODE", "0")))
+    if os.path.exists("STOP"):
+        print("stopped", flush=True)
+        sys.exit(0)
+    time.sleep(0.2 if "--slow" in words else 0.0)
+Path("result.txt").write_text(f"sum {step}\\n")
+'''
+
+DESCRIPTION = """\
+format = 1
+name = "solver"
+programs = ["solver.py"]
+
+[checkpoints]
+glob = ["out/state_*.chk"]
+
+[check]
+content = [{ end = 'END\\n\\Z', pattern = '\\Astep \\d+' }]
+
+[start]
+resume = ["--continue", "{checkpoint}"]
+remove = ["STOP"]
+
+[stop]
+file = "STOP"
+
+[[finished]]
+exists = "result.txt"
+
+[[log]]
+pattern = '^no room'
+outcome = "storage error"
+
+[[log]]
+pattern = '^stopped'
+outcome = "preempted"
+"""
+
+
+class Solver:
+    def __init__(self, launcher: Launcher) -> None:
+        self.launcher = launcher
+        self.directory = launcher.directory
+        (self.directory / "solver.py").write_text(SOLVER)
+        self.description = DESCRIPTION
+
+    def words(self, *more: str, options: tuple[str, ...] = ()) -> list[str]:
+        (self.directory / "solver.toml").write_text(self.description)
+        return ["--app", "solver.toml", *options, "--", sys.executable, "solver.py", *more]
+
+    def run(self, *more: str, options: tuple[str, ...] = ()) -> Ended:
+        return self.launcher.run(*self.words(*more, options=options))
+
+    def file(self, name: str) -> Path:
+        return self.directory / name
+
+
+@pytest.fixture
+def solver(launcher: Launcher) -> Solver:
+    return Solver(launcher)
+
+
+def test_killed_it_goes_on_from_its_newest_checkpoint_by_number(solver: Solver) -> None:
+    ended = solver.run("12", "--die=10")
+    assert ended.code == 0
+    assert ended.out == "begins after 0\nbegins after 10\n"
+    assert "resuming from out/state_10.chk (step 10" in ended.err
+    assert solver.launcher.outcomes() == ["killed", "finished"]
+
+
+def test_a_newest_checkpoint_that_is_cut_is_put_aside_and_the_one_before_is_taken(solver: Solver) -> None:
+    assert solver.run("12", "--die=10", options=("--no-restart",)).code != 0
+    os.truncate(solver.file("out/state_10.chk"), 5)
+    ended = solver.run("12")
+    assert ended.code == 0 and ended.out == "begins after 9\n"
+    assert "not used: out/state_10.chk: it does not end as it should" in ended.err
+    assert solver.file("out/state_10.chk.attempt-2").exists()
+
+
+def test_a_stop_is_asked_for_by_a_file_which_the_next_start_removes(solver: Solver) -> None:
+    process = solver.launcher.start(*solver.words("1000", "--slow"))
+    solver.launcher.wait_for_output("begins after")
+    process.send_signal(signal.SIGTERM)
+    ended = solver.launcher.end_of(process)
+    assert ended.code == 75 and ended.out.endswith("stopped\n")
+    assert solver.file("STOP").exists()
+    step = solver.launcher.event(1, "committed")["step"]
+    ended = solver.run(str(step + 3))
+    assert ended.code == 0 and ended.out == f"begins after {step}\n"
+    assert "STOP is removed: it would stop the run again" in ended.err and not solver.file("STOP").exists()
+
+
+def test_exit_code_0_without_a_result_is_no_end(solver: Solver) -> None:
+    solver.launcher.environment["SAY"] = "bye"
+    ended = solver.run("12", "--say=4")
+    assert ended.code == 1 and "exit code 0 at step 4, but no finished test of the description holds" in ended.err
+    assert solver.launcher.outcomes() == ["program error"]
+
+
+def test_its_words_tell_what_its_code_does_not(solver: Solver) -> None:
+    solver.launcher.environment |= {"SAY": "no room for state", "CODE": "3"}
+    solver.run("12", "--say=4", options=("--no-restart",))
+    assert solver.launcher.outcomes() == ["storage error"]
+    assert "its output says: no room for state" in solver.launcher.log
+
+
+def test_a_run_that_is_done_is_not_started_again(solver: Solver) -> None:
+    assert solver.run("5").code == 0
+    ended = solver.run("5")
+    assert ended.code == 0 and ended.out == "" and "has nothing to do: step 5 is reached" in ended.err
+
+
+def test_after_fresh_neither_old_checkpoints_nor_old_results_count(solver: Solver) -> None:
+    assert solver.run("5").code == 0
+    solver.launcher.environment["SAY"] = "bye"
+    ended = solver.run("5", "--say=2", options=("--fresh",))
+    assert ended.code == 1 and ended.out == "begins after 0\nbye\n"
+    assert solver.run("5").out == "begins after 2\n"
+
+
+def test_where_its_checkpoints_are_gone_it_does_not_begin_from_zero(solver: Solver) -> None:
+    assert solver.run("12", "--die=10", options=("--no-restart",)).code != 0
+    for path in solver.file("out").iterdir():
+        path.unlink()
+    ended = solver.run("12")
+    assert ended.code == 80 and "will not start solver from zero" in ended.err and ended.out == ""
+
+
+def test_of_two_names_in_alternation_the_later_step_is_the_newest(solver: Solver) -> None:
+    solver.description = solver.description.replace(
+        'glob = ["out/state_*.chk"]',
+        'glob = ["out/?.chk"]\norder = "step"\n[checkpoints.step]\nfile = "{checkpoint}"\npattern = \'step (\\d+)\'',
+    )
+    ended = solver.run("12", "--alternate", "--die=7")
+    assert ended.code == 0 and ended.out == "begins after 0\nbegins after 7\n"
+    assert "resuming from out/b.chk (step 7" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("['grep', '-q', 'step 9', '{checkpoint}']", "not used: out/state_10.chk: grep ended with 1"),
+        (
+            "['sh', '-c', 'test $1 != out/state_10.chk || sleep 60', 'sh', '{checkpoint}']",
+            "sh gave no answer within 0.5 s",
+        ),
+    ],
+)
+def test_a_command_decides_what_is_whole_within_its_limit(solver: Solver, command: str, words: str) -> None:
+    solver.description = solver.description.replace("[check]", f"[check]\ncommand = {command}\ncommand_limit_s = 0.5")
+    ended = solver.run("12", "--die=10")
+    assert ended.code == 0 and ended.out == "begins after 0\nbegins after 9\n" and words in ended.err
+
+
+def test_a_command_that_checks_and_is_not_there_is_named(solver: Solver) -> None:
+    solver.description = solver.description.replace("[check]", "[check]\ncommand = ['no-such-program']")
+    ended = solver.run("12", "--die=10")
+    assert ended.code == 2 and "check.command: cannot run no-such-program" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("resume =", "resmue =", "solver.toml:12: start.resmue is no key of a description"),
+        ('programs = ["solver.py"]', 'programs = ["other"]', "the command runs no other"),
+        ('"{checkpoint}"]', '"{chekpoint}"]', "{chekpoint} is not known here"),
+    ],
+)
+def test_a_wrong_description_starts_nothing(solver: Solver, old: str, new: str, words: str) -> None:
+    solver.description = solver.description.replace(old, new)
+    ended = solver.run("5")
+    assert ended.code == 2 and words in ended.err and ended.out == ""
+
+
+def test_two_launchers_do_not_work_on_the_same_checkpoints(solver: Solver, tmp_path: Path) -> None:
+    process = solver.launcher.start(*solver.words("1000", "--slow"))
+    solver.launcher.wait_for_output("begins after")
+    other = solver.launcher.run(*solver.words("1000"), job=tmp_path / "other")
+    assert other.code == 86 and "another launcher runs solver" in other.err
+    process.send_signal(signal.SIGTERM)
+    assert solver.launcher.end_of(process).code == 75
