@@ -23,22 +23,23 @@ def need(program: str, package: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def make_run_input(tmp_path_factory: pytest.TempPathFactory) -> Callable[[float], Path]:
-    """A run input (.tpr) of water in a box with an edge of some nm."""
+def make_run_input(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """A run input (.tpr) of water in a box with an edge of some nm, of as many steps."""
     need("gmx", "GROMACS")
-    made: dict[float, Path] = {}
+    made: dict[tuple[float, int], Path] = {}
 
-    def make(edge_nm: float = 2.2) -> Path:
-        if edge_nm not in made:
+    def make(edge_nm: float = 2.2, steps: int = 3000) -> Path:
+        if (edge_nm, steps) not in made:
             place = tmp_path_factory.mktemp("tpr")
             shutil.copy(HERE / "gromacs" / "topol.top", place)
             for command in (
                 ["solvate", "-cs", "spc216.gro", "-box", str(edge_nm), "-o", "conf.gro", "-p", "topol.top"],
-                ["grompp", "-f", HERE / "gromacs" / "md.mdp", "-c", "conf.gro", "-p", "topol.top", "-o", "topol.tpr"],
+                ["grompp", "-f", HERE / "gromacs" / "md.mdp", "-c", "conf.gro", "-p", "topol.top", "-o", "made.tpr"],
+                ["convert-tpr", "-s", "made.tpr", "-nsteps", str(steps), "-o", "topol.tpr"],
             ):
                 subprocess.run(["gmx", "-quiet", *command], cwd=place, check=True, capture_output=True, timeout=LIMIT_S)
-            made[edge_nm] = place / "topol.tpr"
-        return made[edge_nm]
+            made[edge_nm, steps] = place / "topol.tpr"
+        return made[edge_nm, steps]
 
     return make
 
