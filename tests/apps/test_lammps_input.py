@@ -169,6 +169,7 @@ def plain(text: str, **variables: str) -> Script:
         ("fix 1 all property/atom i_x\n" + BOX + "run 10\n", "a fix before the system is built"),
         (BOX + "variable v equal vol\nfix 1 all deform 1 x final 0 ${v}\nrun 10\n", "${v} has another value"),
         (BOX + "fix 1 all nvt temp $(temp) 1 1\nrun 10\n", "temp has another value"),
+        ("region r block 0 $(lx) 0 1 0 1\n" + BOX + "run 10\n", "lx has another value"),
         (BOX + "variable v equal elapsed\nrun 10\n", "`elapsed` counts from where a run begins"),
         (BOX + "variable v loop 5\nrun 10\n", "`variable loop`"),
         (BOX + "dump 1 all dcd 10 x.dcd\nrun 10\n", "would write x.dcd anew"),
@@ -256,6 +257,40 @@ def test_a_resumed_input_builds_nothing_and_overwrites_nothing(place: Path) -> N
     assert "fix p all print 5 x file x.txt.from-50" in lines
     assert "run 100 upto start 0 stop 100" in lines
     assert lines.index("write_data end") > next(at for at, line in enumerate(lines) if '"quit 0"' in line)
+
+
+@pytest.mark.parametrize(
+    ("line", "resumed"),
+    [
+        ("fix p all print 5 'a file x' file x.txt", "fix p all print 5 'a file x' file x.txt.from-50"),
+        ('fix p all print 5 x file "x y"', 'fix p all print 5 x file "x y.from-50"'),
+        (
+            "fix a all ave/time 1 1 5 c_t mode scalar file a.b",
+            "fix a all ave/time 1 1 5 c_t mode scalar file a.b.from-50",
+        ),
+    ],
+)
+def test_a_file_of_a_fix_is_not_overwritten(place: Path, line: str, resumed: str) -> None:
+    script = plain(BOX + line + "\nrun 100\n")
+    assert resumed in make_input(script, Names.of("in.x"), ("restart.a", 50), None).splitlines()
+    assert line in make_input(script, Names.of("in.x"), None, None).splitlines()
+
+
+def test_a_name_with_a_space_is_quoted(place: Path) -> None:
+    script = plain(BOX + "restart 5 'a b' c\nrun 100\n")
+    assert script.patterns == ("a b", "c")
+    assert 'read_restart "a b"' in make_input(script, Names.of("in.x"), ("a b", 50), None).splitlines()
+
+
+@pytest.mark.parametrize(
+    "before",
+    [[], ["srun", "--mpi=pmix"], ["mpirun", "--oversubscribe"], ["srun", "-o", "lmp.out", "-n", "2"]],
+)
+@pytest.mark.parametrize("program", ["lmp", "lmp_mpi", "/opt/lammps/bin/lmp_g++_openmpi"])
+def test_the_program_is_found_behind_a_launcher(place: Path, before: list[str], program: str) -> None:
+    Path("in.x").write_text(BOX + "restart 5 a b\nrun 100\n")
+    order = Lammps([*before, program, "-i", "in.x", "-v", "n", "5"]).order(None, Conditions(60.0))
+    assert order.command == [*before, program, "-in", "in.x.lastgood-input", "-var", "n", "5"]
 
 
 def test_a_first_input_has_the_same_commands_and_more(place: Path) -> None:

@@ -12,6 +12,7 @@ Seen with 29 Sep 2021; the manual is silent on much of it:
 """
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from lastgood.store import durable
 
 _CLOCK_S = 60.0
 """How far times of files that one program writes to one file system may be apart."""
+_PROGRAM = re.compile(r"lmp(?:_[\w+.-]+)?|lammps")
 _REFUSED_OPTIONS = {
     "-partition": "several partitions have several restart files: run each as a job of its own",
     "-restart2data": "it converts a file, and runs nothing",
@@ -60,6 +62,7 @@ class Lammps:
             )
         self._names = Names.of(self._path)
         self._script: Script | None = None
+        self._headers: dict[tuple[str, int, int], Header] = {}
 
     def lock_path(self) -> str:
         return ".lastgood-lammps.lock"
@@ -69,7 +72,7 @@ class Lammps:
         for path in self._paths():
             try:
                 status = os.stat(path)
-                header = read_header(path)
+                header = self._header(path, status)
             except FileNotFoundError:
                 continue
             except NotARestartFileError as error:
@@ -78,6 +81,13 @@ class Lammps:
                 continue
             founds.append(Found(path, header.step, status.st_mtime, status.st_size))
         return _newest_first(founds)
+
+    def _header(self, path: str, status: os.stat_result) -> Header:
+        """Each is read once: there may be thousands, on storage that is slow to open files."""
+        key = (path, status.st_mtime_ns, status.st_size)
+        if key not in self._headers:
+            self._headers[key] = read_header(path)
+        return self._headers[key]
 
     def problem_of(self, found: Found) -> str:
         script = self._read_script()
@@ -235,8 +245,7 @@ class Lammps:
 
 def _lmp_at(command: Sequence[str]) -> int:
     for i, word in enumerate(command):
-        name = os.path.basename(word)
-        if (name.startswith("lmp") or name == "lammps") and (i == 0 or not command[i - 1].startswith("-")):
+        if _PROGRAM.fullmatch(os.path.basename(word)):
             return i
     raise UsageError(
         "--app lammps: the command runs no lmp",

@@ -75,14 +75,28 @@ def make_input(script: Script, names: Names, resumed_from: tuple[str, int] | Non
 
 def _resumed(command: Command, path: str, step: int) -> list[str]:
     changed: dict[Role, Callable[[str], list[str]]] = {
-        Role.BOX: lambda text: [f"# {text}", f"read_restart {path}"],
+        Role.BOX: lambda text: [f"# {text}", f"read_restart {_quoted(path)}"],
         Role.BUILD: lambda text: [f"# {text}"],
         Role.ONCE: lambda text: [f"# {text}"],
         Role.DUMP: lambda text: [text, f"dump_modify {text.split()[1]} append yes"],
-        Role.WRITES: lambda text: [re.sub(r"(\sfile\s+\S+)", rf"\1.from-{step}", text)],
+        Role.WRITES: lambda text: [_into_new_file(text, step)],
         Role.LOG: lambda text: [text if text.split()[-1] in ("append", "none") else f"{text} append"],
     }
     return changed[command.role](command.text) if command.role in changed else [command.text]
+
+
+def _quoted(path: str) -> str:
+    return path if re.fullmatch(r"[\w./+-]+", path) else f'"{path}"'
+
+
+def _into_new_file(text: str, step: int) -> str:
+    """`file NAME` becomes `file NAME.from-STEP`; what stands in quotes is text."""
+
+    def renamed(match: re.Match[str]) -> str:
+        name = (match[1] or "").strip("\"'")
+        return f" file {_quoted(f'{name}.from-{step}')}" if name else match[0]
+
+    return re.sub(r"'[^']*'|\"[^\"]*\"|\sfile\s+(\"[^\"]*\"|'[^']*'|\S+)", renamed, text)
 
 
 def _run(script: Script, names: Names, *, is_fresh: bool, left_s: float | None) -> list[str]:
