@@ -184,6 +184,23 @@ def test_one_iteration_per_process_gives_the_same_whatever_kills_it(
     assert_same(classification.out, reference / "out", 4)
 
 
+def test_killed_again_while_it_writes_its_checkpoint_anew_it_loses_at_most_one_iteration(
+    classification: Classification, particles: Path, undisturbed: Path
+) -> None:
+    classification.take(undisturbed, 3)
+    before = classification.file(3, "optimiser.star").stat().st_mtime_ns
+    process = classification.start()
+    relion = classification.process()
+    # It has just been opened for writing.
+    wait_for(lambda: classification.file(3, "optimiser.star").stat().st_mtime_ns != before, "the first file")
+    relion.kill()
+    assert classification.launcher.end_of(process).code == 0
+    step = classification.launcher.event(2, "started")["step"]
+    assert step in (2, 3)
+    expected = continued(particles, undisturbed, classification.directory / "again", step)
+    assert_same(classification.out, expected, ITERATIONS)
+
+
 def cut_at_the_end_of_a_line(path: Path) -> None:
     data = path.read_bytes()
     path.write_bytes(data[: data.rindex(b"\n", 0, len(data) * 2 // 3) + 1])
@@ -294,6 +311,19 @@ def test_a_kill_before_the_first_iteration_is_whole_costs_a_fresh_start(
     ended = classification.run()
     assert ended.code == 0 and "fresh start" in ended.err
     assert_same(classification.out, undisturbed / "out", ITERATIONS)
+
+
+def test_higher_iterations_that_an_earlier_run_has_left_are_not_the_newest(
+    classification: Classification, undisturbed: Path
+) -> None:
+    classification.take(undisturbed, ITERATIONS)
+    for number in range(3, ITERATIONS + 1):
+        for path in classification.out.glob(f"run_it{number:03d}_*"):
+            os.utime(path, (1e9, 1e9))
+    ended = classification.run(iterations=3)
+    assert ended.code == 0 and "run_it006_optimiser.star: it is older than iteration 2" in ended.err
+    assert "resuming from out/run_it002_optimiser.star" in ended.err
+    assert classification.file(6, "data.star.attempt-1").exists()
 
 
 def test_a_run_that_is_done_is_not_started_again(classification: Classification, undisturbed: Path) -> None:

@@ -47,6 +47,8 @@ _SKIPPING = (
 )
 """What works on one micrograph after the other and can leave out those that are done."""
 _MARKERS = ("EXIT_SUCCESS", "EXIT_FAILURE", "EXIT_ABORTED", "ABORT_NOW")
+_CLOCK_S = 60.0
+"""How far times of files that one program writes to one file system may be apart."""
 _STORAGE_WORDS = ("No space left", "Input/output error", "Disk quota exceeded")
 
 
@@ -86,10 +88,15 @@ class Relion:
         return os.path.join(directory, f".lastgood-{base}.lock")
 
     def candidates(self) -> list[Found]:
-        founds = []
-        for iteration in find_iterations(self._root):
+        founds: list[Found] = []
+        newest_before = (0.0, 0)
+        for iteration in reversed(find_iterations(self._root)):
             problem = self._quick_problem(iteration)
+            may_be_cut_off = bool(problem)
             at = max((ns for _, ns, _ in iteration.stamps), default=0) / 1e9
+            if not problem and at < newest_before[0] - _CLOCK_S:
+                problem = f"it is older than iteration {newest_before[1]}: an earlier run has left it"
+            newest_before = max(newest_before, (at, iteration.number))
             if not problem:
                 # A resume writes the iteration again that it starts from; that makes it no newer.
                 at = self._written.setdefault(iteration.number, at)
@@ -103,10 +110,10 @@ class Relion:
                     problem,
                     f"iteration {iteration.number}",
                     iteration.paths,
-                    may_be_cut_off=bool(problem),
+                    may_be_cut_off=may_be_cut_off,
                 )
             )
-        return founds
+        return founds[::-1]
 
     def problem_of(self, found: Found) -> str:
         try:
