@@ -1,9 +1,13 @@
 """What may stand in a description: a mistake is named with its file, its line, its key and what is allowed."""
 
+from pathlib import Path
+
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lastgood.apps import description
 from lastgood.apps.described_values import Values
 from lastgood.apps.description import Source, parse_description, words_in
 from lastgood.apps.known import DESCRIPTIONS, description_path, names
@@ -28,9 +32,9 @@ def mistake(text: str) -> str:
 
 
 def test_the_least_description_has_careful_defaults() -> None:
-    description = parse_description(LEAST, "solver.toml")
-    assert description.stop.signal == "TERM"
-    assert description.check.formats and description.check.compare and description.check.least_bytes == 1
+    least = parse_description(LEAST, "solver.toml")
+    assert least.stop.signal == "TERM"
+    assert least.check.formats and least.check.compare and least.check.least_bytes == 1
 
 
 @pytest.mark.parametrize("path", sorted(DESCRIPTIONS.glob("*.toml")), ids=lambda path: path.stem)
@@ -137,3 +141,15 @@ def test_a_member_of_json_is_found_behind_dots(tmp_path) -> None:
     assert values.number_of(source) == 12
     (tmp_path / "state.json").write_text('{"trainer": {"st')
     assert values.number_of(source) is None
+
+
+def test_every_key_is_explained_on_the_page() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "describe-an-application.md").read_text()
+    tables = [
+        kind for kind in vars(description).values() if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+    ]
+    keys = {key for kind in tables for key in kind.__struct_fields__}
+    headings = {"checkpoints", "check", "start", "stop", "finished", "log", "refuse", "values"}
+    missing = [key for key in sorted(keys - headings) if f"`{key}`" not in page and f"`{key} = " not in page]
+    assert not missing
+    assert all(f"[{heading}" in page for heading in headings)

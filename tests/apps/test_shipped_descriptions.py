@@ -73,7 +73,8 @@ def empty(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [cut, empty, Path.unlink], ids=["cut", "empty", "gone"])
 @pytest.mark.parametrize(
-    "name", ["trainer_state.json", "optimizer.pt", "scheduler.pt", "rng_state.pth", "model.safetensors"]
+    "name",
+    ["trainer_state.json", "optimizer.pt", "scheduler.pt", "rng_state.pth", "training_args.bin", "model.safetensors"],
 )
 def test_each_file_of_a_trainers_checkpoint_must_be_whole(
     tree: Tree, name: str, damage: Callable[[Path], None]

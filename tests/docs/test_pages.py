@@ -20,6 +20,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 PAGES = [
     "tutorial/first-job.md",
     "how-to/wrap-a-command.md",
+    "how-to/describe-an-application.md",
     "how-to/look-after-checkpoints.md",
     "how-to/pytorch.md",
     "how-to/standby.md",

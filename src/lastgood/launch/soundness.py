@@ -115,6 +115,15 @@ def _quick_check_zip(path: str, size: int) -> str:
         return f"the zip archive is damaged: {error}"
 
 
+def _check_bin(path: str, size: int) -> str:
+    """The name says nothing, but what begins as a zip archive is one: torch.save's, often."""
+    return _check_zip(path, size) if _is_zip(path) else ""
+
+
+def _quick_check_bin(path: str, size: int) -> str:
+    return _quick_check_zip(path, size) if _is_zip(path) else ""
+
+
 def _check_safetensors(path: str, size: int) -> str:
     with open(path, "rb") as file:
         begin = file.read(8)
@@ -177,6 +186,7 @@ _CHECKS: dict[str, Callable[[str, int], str]] = {
     ".pt": _check_torch,
     ".pth": _check_torch,
     ".ckpt": _check_torch,
+    ".bin": _check_bin,
     ".safetensors": _check_safetensors,
     ".npz": _check_zip,
     ".zip": _check_zip,
@@ -188,6 +198,7 @@ _QUICK_CHECKS = _CHECKS | {
     ".pt": _quick_check_torch,
     ".pth": _quick_check_torch,
     ".ckpt": _quick_check_torch,
+    ".bin": _quick_check_bin,
     ".npz": _quick_check_zip,
     ".zip": _quick_check_zip,
     ".gz": lambda path, size: "",
