@@ -462,6 +462,17 @@ def test_exit_code_0_does_not_stand_for_the_last_iteration(
     assert ended.code == 1 and f"exit code 0 at step 4 of {ITERATIONS}: the work is not done" in ended.err
 
 
+def test_what_a_full_disk_leaves_is_no_error_of_the_program(classification: Classification) -> None:
+    # Room for the first iterations.
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=140k", "tmpfs", classification.out], check=True)
+    try:
+        ended = classification.run()
+    finally:
+        subprocess.run(["umount", "--lazy", classification.out], check=True)
+    assert ended.code == 82 and "is empty: RELION goes on where a disk is full" in ended.err
+    assert set(classification.launcher.outcomes()) == {"storage error"}
+
+
 def is_whole(path: Path) -> bool:
     return path.exists() and path.read_bytes().endswith(b"\n \n")
 

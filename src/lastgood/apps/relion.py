@@ -175,7 +175,14 @@ class Relion:
                 return Ending(Outcome.OUT_OF_MEMORY, said, evidence.exit_code)
             is_storage = any(words in said for words in _STORAGE_WORDS)
             return Ending(Outcome.STORAGE_ERROR if is_storage else Outcome.PROGRAM_ERROR, said, evidence.exit_code)
-        if evidence.exit_code == 0 and (self._is_automatic or self.work() is None):
+        return self._explain_success() if evidence.exit_code == 0 else None
+
+    def _explain_success(self) -> Ending | None:
+        newest = next(iter(self.candidates()), None)
+        if newest is not None and newest.may_be_cut_off:
+            said = f"exit code 0, but {newest.problem}: RELION goes on where a disk is full"
+            return Ending(Outcome.STORAGE_ERROR, said, 1)
+        if newest is None or self._is_automatic:
             return Ending(Outcome.PROGRAM_ERROR, "exit code 0, but its last results are not there or not whole", 1)
         return None
 

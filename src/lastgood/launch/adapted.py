@@ -164,7 +164,7 @@ class AdaptedCommand:
             return Ending(Outcome.FINISHED, _reached(work))
         if evidence.interruption or evidence.stop_cause:
             return None
-        if (ending := self._adapter.explain_end(evidence)) is not None:
+        if (ending := self._explain(evidence)) is not None:
             return ending
         if evidence.exit_code == 0 and work is not None and work.total is not None:
             return Ending(
@@ -173,6 +173,12 @@ class AdaptedCommand:
                 1,
             )
         return None
+
+    def _explain(self, evidence: Evidence) -> Ending | None:
+        try:
+            return self._adapter.explain_end(evidence)
+        except (OSError, LastgoodError):
+            return None
 
     def _work(self) -> Work | None:
         try:
