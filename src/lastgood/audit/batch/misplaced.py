@@ -40,8 +40,7 @@ def is_about_failures(script: BatchScript, lines: Sequence[Span]) -> bool:
 
 def late_directives(script: BatchScript) -> list[Span]:
     """Lines that begin with `#SBATCH` behind the first command; not those in the text of another script."""
-    late = script.header.too_late
-    if not late or _is_collection(script, late[0].line):
+    if not script.header.too_late:
         return []
     texts = [(doc.begin, doc.end) for doc in script.shell.heredocs]
     texts += [(word.begin, word.end) for command in script.commands for word in command.words]
@@ -49,14 +48,6 @@ def late_directives(script: BatchScript) -> list[Span]:
     texts = [(begin, end) for begin, end in texts if b"\n" in script.source.data[begin:end]]
     starts = [(span, script.source.bounds_of_line(span.line)[0]) for span in script.header.too_late]
     return [span for span, at in starts if not any(begin < at < end or begin == at for begin, end in texts)]
-
-
-def _is_collection(script: BatchScript, line: int) -> bool:
-    """Notes with several scripts in them: one `#!` stands between the first command and the directives, others below."""
-    marks = [
-        n for n in range(first_command(script), script.source.line_count + 1) if script.source.line(n)[:3] == "#!/"
-    ]
-    return len(marks) > 1 and marks[0] < line
 
 
 def misspelled_directives(script: BatchScript) -> Iterator[tuple[Span, bool]]:
@@ -84,4 +75,6 @@ def _is_like_it(word: str) -> bool:
         wrong = [i for i in range(len(word)) if word[i] != _MAGIC[i]]
         return sorted(word) == sorted(_MAGIC) or (len(wrong) == 1 and wrong[0] > 0)
     shorter, longer = sorted((word, _MAGIC), key=len)
-    return len(longer) - len(shorter) == 1 and any(longer[:i] + longer[i + 1 :] == shorter for i in range(len(longer)))
+    # A letter in front (`#xSBATCH`) is a way to take it out.
+    places = range(len(word) > len(_MAGIC), len(longer))
+    return len(longer) - len(shorter) == 1 and any(longer[:i] + longer[i + 1 :] == shorter for i in places)

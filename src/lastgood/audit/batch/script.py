@@ -204,14 +204,22 @@ class BatchScript:
 
     def _is_script(self, doc: HereDoc) -> bool:
         body = self.source.data[doc.begin : doc.end].lstrip()
-        return b"\n#SBATCH" in b"\n" + body or (
-            body.startswith(b"#!") and doc.command is not None and doc.command.name == "sbatch"
-        )
+        if not body.startswith(b"#!"):
+            return b"\n#SBATCH" in b"\n" + body and not _is_printed(doc)
+        return b"\n#SBATCH" in body or (doc.command is not None and doc.command.name == "sbatch")
 
     def _inner(self, doc: HereDoc) -> "BatchScript":
         """With blanks for all that stands before it, so that offsets and lines are those of the whole file."""
         before = self.source.data[: doc.begin].translate(_BLANKS)
         return BatchScript(Source(self.path, before + self.source.data[doc.begin : doc.end]))
+
+
+def _is_printed(doc: HereDoc) -> bool:
+    """`cat << EOF` alone: how to use the script."""
+    command = doc.command
+    if command is None or command.name != "cat" or command.around.pipe_length > 1:
+        return False
+    return not any(">" in redirect.operator for redirect in command.redirects)
 
 
 def scripts_in(script: BatchScript) -> Iterator[BatchScript]:

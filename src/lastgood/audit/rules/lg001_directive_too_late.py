@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from lastgood.audit.batch.misplaced import first_command, is_about_failures, is_embedded, late_directives
+from lastgood.audit.batch.misplaced import first_command, is_about_failures, is_embedded, is_template, late_directives
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.rule import Context, Hit, Rule, Severity
 
@@ -11,7 +11,10 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
     known = {script.line(directive.span.line) for directive in script.header.directives}
     texts = {script.source.line(span.line).strip() for span in known}
     late = [span for span in late_directives(script) if script.source.line(span.line).strip() not in texts]
-    if not late:
+    if not late or is_template(script) or _is_behind_the_end(script, late[0].line):
+        return
+    if not (is_embedded(script) or script.source.line(1).startswith("#!")):
+        # sbatch refuses it as it is: LG005 says so.
         return
     command = first_command(script)
     if script.source.line(command).lstrip().startswith(("{%", "{{", "$") if is_embedded(script) else ("{%", "{{")):
@@ -25,6 +28,17 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
         "the job runs without what is asked for here",
         remedy=f"move it above line {command}",
         severity=None if is_about_failures(script, late) else Severity.NOTE,
+    )
+
+
+def _is_behind_the_end(script: BatchScript, line: int) -> bool:
+    """Notes, or another script, behind an `exit` that is always reached."""
+    return any(
+        command.name == "exit"
+        and command.span.line < line
+        and not (command.around.is_conditional or command.around.loops or command.around.function)
+        and not (command.around.in_subshell or command.around.within or command.around.in_substitution)
+        for command in script.commands
     )
 
 
