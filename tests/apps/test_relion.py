@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from lastgood.apps.relion import Relion
 from launch.conftest import LIMIT_S, Ended, Launcher, launcher, wait_for  # noqa: F401 - a fixture
 
 from .conftest import HERE, need
@@ -400,6 +401,16 @@ def test_iterations_of_another_run_are_refused(classification: Classification, u
     other = classification.run()
     assert other.code == 80 and "has other particles than particles.star: it is of another run" in other.err
     assert classification.file(4, "data.star").exists()
+
+
+def test_as_many_classes_as_references_are_not_of_another_run(
+    classification: Classification, undisturbed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    classification.take(undisturbed, 4)
+    monkeypatch.chdir(classification.directory)
+    for reference, is_refused in (("reference.mrc", True), ("references.star", False), ("references.mrcs", False)):
+        adapter = Relion(["relion_refine", *OPTIONS, "--K", "3", "--ref", reference])
+        assert bool(adapter.problem_of(adapter.candidates()[0])) is is_refused
 
 
 def test_a_directory_that_is_not_there_is_named(classification: Classification) -> None:

@@ -119,7 +119,9 @@ class Relion:
         try:
             optimiser = self._optimisers[found.step]
             classes, given = count_classes(optimiser.models[0]), self._value("--K")
-            if given not in (None, str(classes)):
+            # Several references in one file are as many classes, whatever --K says.
+            is_asked = given is not None and (self._value("--ref") or ".mrc").endswith(".mrc")
+            if is_asked and given != str(classes):
                 return f"it has {classes} classes, the command asks for {given}: it is of another run"
             particles, expected = read_particles(optimiser.data), self._particles_given()
         except NotWholeError as error:
