@@ -122,6 +122,28 @@ def test_a_stop_is_asked_for_by_a_file_which_the_next_start_removes(solver: Solv
     assert "STOP is removed: it would stop the run again" in ended.err and not solver.file("STOP").exists()
 
 
+def test_one_that_cannot_be_asked_is_ended_at_its_next_checkpoint(solver: Solver) -> None:
+    solver.description = solver.description.replace('file = "STOP"', "wait = true").replace('remove = ["STOP"]', "")
+    process = solver.launcher.start(*solver.words("1000", "--slow"))
+    solver.launcher.wait_for_output("begins after")
+    process.send_signal(signal.SIGTERM)
+    ended = solver.launcher.end_of(process)
+    assert ended.code == 75 and "it is ended at its next checkpoint" in ended.err
+    assert not solver.file("STOP").exists()
+    step = solver.launcher.event(1, "committed")["step"]
+    assert step > 0 and solver.run(str(step + 3)).out == f"begins after {step}\n"
+
+
+def test_checkpoints_of_the_same_name_in_two_places_are_told_apart(solver: Solver) -> None:
+    solver.description = solver.description.replace('"out/state_*.chk"', '"out/*.chk", "spare/*.chk"')
+    for directory, step, at_s in (("out", 9, 1000), ("spare", 5, 2000)):
+        path = solver.file(f"{directory}/state_9.chk")
+        path.parent.mkdir()
+        path.write_text(f"step {step}\nEND\n")
+        os.utime(path, (at_s, at_s))
+    assert solver.run("12").out == "begins after 5\n"
+
+
 def test_exit_code_0_without_a_result_is_no_end(solver: Solver) -> None:
     solver.launcher.environment["SAY"] = "bye"
     ended = solver.run("12", "--say=4")

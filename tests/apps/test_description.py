@@ -56,13 +56,17 @@ def test_those_that_come_with_us_can_be_read_and_say_what_they_are(path) -> None
         (LEAST.replace("format = 1", "format = 2"), "solver.toml:1: format = 2: this version reads 1 only"),
         (LEAST + "x = [\n", "solver.toml: it is not TOML"),
         (LEAST + "\n[stop]\nsignal = 'KILL'\n", "solver.toml:11: stop.signal: 'KILL' is not one of TERM, INT"),
-        (LEAST + "\n[stop]\nsignal = 'TERM'\nfile = 'STOP'\n", "solver.toml:10: stop: give a signal or a file"),
+        (
+            LEAST + "\n[stop]\nsignal = 'TERM'\nfile = 'STOP'\n",
+            "solver.toml:10: stop: give one of signal, file and wait",
+        ),
         (LEAST + "\n[[log]]\npattern = '('\noutcome = 'killed'\n", "solver.toml:11: log.pattern: '(' is no regular"),
         (LEAST + "\n[[log]]\npattern = 'x'\noutcome = 'finished'\n", "log.outcome: 'finished' is not one of preempted"),
         (
             LEAST + "\n[start]\nresume = ['-r', '{chekpoint}']\n",
             "start.resume: {chekpoint} is not known here; known: checkpoint",
         ),
+        (LEAST + "\n[start]\nresume = ['{step!r}']\n", "start.resume: '{step!r}': only a name stands in braces"),
         (LEAST + "\n[start]\nresume = ['{']\n", "solver.toml:11: start.resume: '{': "),
         (LEAST + "\n[values.a]\nfile = 'x'\n", "solver.toml:10: values.a: a file needs either a pattern or a json key"),
         (LEAST + "\n[values.a]\nfile = 'x'\ntext = 'y'\n", "values.a: give one of option, file and text"),

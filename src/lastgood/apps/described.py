@@ -13,7 +13,7 @@ from lastgood.apps.described_checks import full_problem, quick_problem
 from lastgood.apps.described_order import Plan, carry_out, plan_start
 from lastgood.apps.described_values import Values, read_text
 from lastgood.apps.description import Description, Finished, read_description
-from lastgood.core.errors import UsageError
+from lastgood.core.errors import LastgoodError, UsageError
 from lastgood.core.numbering import Named, newest_first, step_in
 from lastgood.core.outcome import Ending, Evidence, Outcome
 from lastgood.core.quoting import shown
@@ -70,9 +70,9 @@ class Described:
         founds = [self._found(match, list(matches.values())) for match in matches.values()]
         order = self._given.checkpoints.order
         if order == "number":
-            named = newest_first([Named(match.open_part, match.modified) for match in matches.values()])
-            by_path = {found.path: found for found in founds}
-            return [by_path[matches[name.name].path] for name in named]
+            by_name = dict(zip(matches, founds, strict=True))
+            named = newest_first([Named(name, match.modified) for name, match in matches.items()])
+            return [by_name[each.name] for each in named]
         return sorted(founds, key=lambda f: (f.step, f.at) if order == "step" else (f.at, f.step), reverse=True)
 
     def problem_of(self, found: Found) -> str:
@@ -97,14 +97,22 @@ class Described:
 
     def ask_to_stop(self, number: int) -> StopRequest:
         stop = self._given.stop
-        if not stop.file:
+        if stop.wait:
+            return StopRequest(None, is_ended_at_save=True)
+        if stop.signal:
             return StopRequest(_SIGNALS[stop.signal], tuple(stop.processes))
-        durable.write_shared_file(Path(self._values.fill(stop.file)), b"")
+        try:
+            durable.write_shared_file(Path(self._values.fill(stop.file)), b"")
+        except (OSError, LastgoodError):
+            # It cannot be asked; what it has saved is all there is.
+            return StopRequest(SIGTERM)
         return StopRequest(None)
 
     def stop_in_words(self) -> str:
         """How it is asked to save and stop, for a person."""
         stop = self._given.stop
+        if stop.wait:
+            return "it cannot be asked: it is ended at its next checkpoint, or when the grace time is over"
         only = f" to {', '.join(stop.processes)}" if stop.processes else ""
         return f"the file {shown(self._values.fill(stop.file))} is written" if stop.file else f"SIG{stop.signal}{only}"
 
@@ -161,8 +169,10 @@ class Described:
                 )
 
     def _matches(self) -> dict[str, Match]:
+        """By the names that are compared: what one pattern leaves open; of several patterns, the paths."""
         found = {match.path: match for pattern in self._globs for match in find(pattern)}
-        return {match.open_part: match for match in found.values() if not _ASIDE.search(match.path)}
+        matches = [match for match in found.values() if not _ASIDE.search(match.path)]
+        return {match.open_part if len(self._globs) == 1 else match.path: match for match in matches}
 
     def _found(self, match: Match, all_of_them: list[Match]) -> Found:
         version = version_of(match)

@@ -105,6 +105,8 @@ class Start(_Table, frozen=True):
 class Stop(_Table, frozen=True):
     signal: str = ""
     file: str = ""
+    wait: bool = False
+    """It saves when it comes to it: it is ended then."""
     processes: list[str] = []
 
 
@@ -276,8 +278,8 @@ def _problems(given: Description) -> Iterator[tuple[list[str], str]]:
         yield ["check"], "least_bytes and command_limit_s are not negative"
     if given.stop.signal and given.stop.signal not in SIGNALS:
         yield ["stop", "signal"], f"{given.stop.signal!r} is not one of {', '.join(SIGNALS)}"
-    if bool(given.stop.signal) == bool(given.stop.file):
-        yield ["stop"], "give a signal or a file, one of the two"
+    if (bool(given.stop.signal), bool(given.stop.file), given.stop.wait).count(True) != 1:
+        yield ["stop"], "give one of signal, file and wait = true"
     for line in given.log:
         if line.outcome not in OUTCOMES:
             yield ["log", "outcome"], f"{line.outcome!r} is not one of {', '.join(OUTCOMES)}"
@@ -326,6 +328,8 @@ def _source_problems(keys: list[str], source: Source) -> Iterator[tuple[list[str
 def _template_problems(given: Description, keys: list[str], template: str) -> Iterator[tuple[list[str], str]]:
     try:
         words = words_in(template)
+        if any(conversion or spec for _, _, spec, conversion in string.Formatter().parse(template)):
+            yield keys, f"{template!r}: only a name stands in braces"
     except ValueError as error:
         yield keys, f"{template!r}: {error}; write {{{{ and }}}} for braces"
         return

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 EPILOG = """\
 list          the names that `lastgood run --app` takes
 check         try a description: which checkpoint is found and which are not used, why, the commands of the
-              next start, and whether the work is done; nothing is started or changed. Exit code 65 if there are
-              checkpoints and none can be used
+              next start, and whether the work is done; nothing is changed, and nothing is started but the
+              description's own command that checks. Exit code 65 if there are checkpoints and none can be used
 transparent   with --check: whether this machine and this command keep the known limits of CRIU, cuda-checkpoint,
               DMTCP and MANA, which save a program that saves nothing itself
 
@@ -145,10 +145,11 @@ def _text(answer: "AppCheckAnswer") -> str:
     used = next((checkpoint for checkpoint in answer.checkpoints if checkpoint.is_used), None)
     of = "" if used is None or answer.total is None else f" (step {used.step} of {answer.total})"
     lines.append(f"finished: {'yes, nothing would be started' if answer.is_finished else f'no{of}'}")
-    lines.append(f"stop:     {answer.stop}")
+    lines += output.wrap(f"stop:     {answer.stop}", indent=" " * 10)
     lines += [f"fresh:    {shown_command(answer.fresh)}"] if answer.fresh else []
     lines += [f"resume:   {shown_command(answer.resume)}"] if answer.resume else []
-    lines += [f"note:     {note}" for note in answer.notes]
+    for note in answer.notes:
+        lines += output.wrap(f"note:     {note}", indent=" " * 10)
     if not answer.fresh:
         lines.append("commands: give one behind -- to see how it would be started")
     return "\n".join(lines)
