@@ -413,6 +413,29 @@ def test_as_many_classes_as_references_are_not_of_another_run(
         assert bool(adapter.problem_of(adapter.candidates()[0])) is is_refused
 
 
+def test_a_refinement_is_done_when_its_last_results_are_whole_and_newer_than_its_iterations(
+    classification: Classification, undisturbed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    classification.take(undisturbed, 4)
+    monkeypatch.chdir(classification.directory)
+
+    def is_done() -> bool:
+        work = Relion(["relion_refine_mpi", *REFINE]).work()
+        assert work is not None and work.done == 4
+        return work.is_done
+
+    assert not is_done()
+    for what in ("data", "model", "sampling"):
+        assert not is_done()
+        shutil.copy(classification.file(4, f"{what}.star"), classification.out / f"run_{what}.star")
+    assert is_done()
+    last = classification.out / "run_sampling.star"
+    os.utime(last, (1e9, 1e9))
+    assert not is_done()
+    cut_in_a_line(last)
+    assert not is_done()
+
+
 def test_a_directory_that_is_not_there_is_named(classification: Classification) -> None:
     classification.out.rmdir()
     ended = classification.run()
