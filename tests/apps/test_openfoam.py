@@ -59,7 +59,7 @@ def decomposed(meshed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     need("mpirun", "OpenMPI")
     case = tmp_path_factory.mktemp("openfoam") / "decomposed"
     shutil.copytree(meshed, case)
-    set_entry(case, "endTime", "0.3")
+    set_entry(case, "endTime", "0.24")
     tool("decomposePar", at=case)
     return case
 
@@ -123,7 +123,9 @@ class Solver:
         process.send_signal(signal.SIGTERM)
         ended = self.launcher.end_of(process)
         assert ended.code == 75, ended.err
-        return int(self.launcher.event(1, "committed")["step"])
+        saved = int(self.launcher.event(1, "committed")["step"])
+        assert saved >= step, "it was ended, and did not save"
+        return saved
 
     def control(self) -> str:
         return (self.case / "system" / "controlDict").read_text()
@@ -169,6 +171,7 @@ def test_ended_by_a_signal_at_random_steps_it_ends_with_the_bytes_of_an_undistur
     assert ended.code == 0, (steps, ended.err)
     assert "step 600 of 600 is reached" in ended.err
     assert solver.launcher.outcomes() == ["killed", "killed", "finished"], steps
+    assert solver.launcher.output().count("Create mesh for time = 0\n") == 1, "it began again"
     assert_same(solver.case, undisturbed)
 
 
@@ -287,6 +290,17 @@ def test_what_is_wrong_with_the_newest_time_is_seen(
     assert not second.problem and not adapter.problem_of(second)
 
 
+@pytest.mark.parametrize(("end", "total"), [("0.5996", None), ("0.6004", None), ("0.6006", 601), ("0.66", 660)])
+def test_done_is_the_time_at_the_end_less_half_a_step(
+    undisturbed: Path, tmp_path: Path, end: str, total: int | None
+) -> None:
+    case = tmp_path / "case"
+    shutil.copytree(undisturbed, case)
+    set_entry(case, "endTime", end)
+    work = OpenFoam(["icoFoam", "-case", os.fspath(case)]).work()
+    assert work is not None and (work.done, work.total, work.is_done) == (600, total or 600, total is None)
+
+
 @pytest.mark.parametrize("format_", ["ascii", "compressed"])
 def test_text_and_compressed_fields_are_checked_too(meshed: Path, tmp_path: Path, format_: str) -> None:
     case = tmp_path / "case"
@@ -339,6 +353,15 @@ def test_a_first_write_that_was_cut_off_is_no_reason_to_refuse_a_start(solver: S
     assert_same(solver.case, undisturbed)
 
 
+def test_where_all_of_several_times_are_bad_it_does_not_begin_from_zero(solver: Solver, undisturbed: Path) -> None:
+    for name in ("0.06", "0.12"):
+        shutil.copytree(undisturbed / name, solver.case / name)
+        make_empty_file(solver.case / name)
+    ended = solver.run()
+    assert ended.code == 80 and "none can be used; the newest, 0.12: U is empty" in ended.err
+    assert (solver.case / "0.12").is_dir()
+
+
 def test_where_no_time_is_left_it_does_not_begin_from_zero(solver: Solver) -> None:
     solver.stop_in_the_middle(130)
     for path in solver.case.glob("0.*"):
@@ -384,11 +407,13 @@ def test_values_from_an_included_file_count_and_are_overruled(solver: Solver, un
 def test_ranks_at_different_steps_make_no_checkpoint(undisturbed_ranks: Path, tmp_path: Path) -> None:
     case = tmp_path / "case"
     shutil.copytree(undisturbed_ranks, case)
-    stamp = case / "processor1" / "0.3" / "uniform" / "time"
-    stamp.write_text(stamp.read_text().replace("index           300;", "index           299;"))
+    stamp = case / "processor1" / "0.24" / "uniform" / "time"
+    stamp.write_text(stamp.read_text().replace("index           240;", "index           239;"))
     adapter = OpenFoam([*MPIRUN, "icoFoam", "-parallel", "-case", os.fspath(case)])
     newest, second = adapter.candidates()[:2]
     assert adapter.problem_of(newest) == "its ranks are at different steps" and not adapter.problem_of(second)
+    shutil.rmtree(case / "processor1" / "0.24")
+    assert adapter.candidates()[0].problem == "it is not there in processor1"
 
 
 def test_a_case_that_is_done_is_not_started_again(solver: Solver) -> None:
@@ -542,14 +567,15 @@ def test_of_two_ranks_one_is_killed(ranks: Solver, undisturbed_ranks: Path) -> N
     assert_same_ranks(ranks, undisturbed_ranks)
 
 
-def test_ranks_that_stop_go_on_from_what_all_of_them_have(ranks: Solver, undisturbed_ranks: Path) -> None:
+def test_what_is_damaged_on_one_rank_is_put_aside_on_all(ranks: Solver, undisturbed_ranks: Path) -> None:
     saved = ranks.stop_in_the_middle(130)
     name = f"{saved / 1000:g}"
-    shutil.rmtree(ranks.case / "processor1" / name)
+    remove_phi(ranks.case / "processor1" / name)
     ended = ranks.run()
-    assert ended.code == 0 and f"not used: processor0/{name}: it is not there in processor1" in ended.err
+    assert ended.code == 0 and f"not used: processor0/{name}: phi is missing in processor1" in ended.err
     assert f"resuming from processor0/{time_before(saved)} (step " in ended.err
-    assert (ranks.case / "processor0" / f"{name}.attempt-2").is_dir()
+    for rank in ("processor0", "processor1"):
+        assert (ranks.case / rank / f"{name}.attempt-2").is_dir()
     assert_same_ranks(ranks, undisturbed_ranks)
 
 

@@ -193,7 +193,9 @@ class Case:
             if stamp is None:
                 delta = self.settings().number("deltaT") if delta is None else delta
             step = stamp.index if stamp is not None else max(round(value / (delta or 1.0)), 0)
-            founds.append(Found(parts[0], step, at, size, problem, f"t = {name}", tuple(parts), may_be_cut_off=True))
+            # Only the first write of all leaves nothing else behind when it is cut off.
+            is_alone = len(times) == 1
+            founds.append(Found(parts[0], step, at, size, problem, f"t = {name}", tuple(parts), is_alone))
         return founds
 
     def _problem(self, name: str, earlier: Sequence[str], roots: Sequence[str]) -> str:

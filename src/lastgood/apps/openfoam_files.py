@@ -58,7 +58,9 @@ def read_stamp(directory: str) -> Stamp | None:
     """None if there is none that makes sense. Raises OSError."""
     try:
         found = dict(_STAMP.findall(_text(os.path.join(directory, STAMP))))
-        return Stamp(float(found["value"]), int(found["index"]), float(found["deltaT"]))
+        # Early versions do not write the value.
+        value = float(found.get("value", os.path.basename(directory)))
+        return Stamp(value, int(found["index"]), float(found["deltaT"]))
     except (FileNotFoundError, NotADirectoryError, KeyError, ValueError):
         return None
 
