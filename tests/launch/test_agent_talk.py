@@ -36,6 +36,7 @@ def test_names_that_are_no_text_can_be_said() -> None:
     [
         agent_talk.Begin(1, "launch", 2, "/dev/shm/lastgood-heartbeats-x", 30.0),
         agent_talk.Deliver(2, 15),
+        agent_talk.Deliver(2, 15, ("gmx_mpi",)),
         agent_talk.Stacks(3),
         agent_talk.Drain(4, is_last=True),
         agent_talk.GiveUpRest(),

@@ -112,7 +112,7 @@ class Agent:
             self._begin_attempt(command)
             self._done(command.id)
         elif isinstance(command, agent_talk.Deliver):
-            self._done(command.id, 0 if self._members is None else self._members.send(command.number))
+            self._done(command.id, 0 if self._members is None else self._members.send(command.number, command.only_to))
         elif isinstance(command, agent_talk.Stacks):
             self._done(command.id, self._ask_for_stacks())
         elif isinstance(command, agent_talk.Drain):

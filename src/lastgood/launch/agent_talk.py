@@ -43,6 +43,8 @@ class Deliver(msgspec.Struct, frozen=True, tag_field="kind", tag="signal"):
 
     id: int
     number: int
+    only_to: tuple[str, ...] = ()
+    """Names of the processes that get it; empty: all of them."""
 
 
 class Stacks(msgspec.Struct, frozen=True, tag_field="kind", tag="stacks"):

@@ -4,7 +4,7 @@ import os
 import select
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -216,9 +216,9 @@ class NodeAgents:
         self._send(agent_talk.Over())
         return count
 
-    def signal(self, number: int) -> int:
-        """Pass a signal on to the processes of the attempt on all nodes; how many got one."""
-        command = agent_talk.Deliver(self._next_id(), number)
+    def signal(self, number: int, only_to: Collection[str] = ()) -> int:
+        """Pass a signal on to the processes of the attempt on all nodes, or to those of some names; how many got one."""
+        command = agent_talk.Deliver(self._next_id(), number, tuple(only_to))
         if self._awaited:
             self._missed.append(command)
         return self._order(command)

@@ -1,6 +1,7 @@
 """The processes of an attempt on a node, found by what they were given to know, whoever started them there."""
 
 import os
+from collections.abc import Collection
 from contextlib import suppress
 
 import psutil
@@ -9,7 +10,7 @@ from lastgood.core.layout import Env
 from lastgood.core.signals import SIGKILL
 from lastgood.core.stopping import signal_for
 from lastgood.keeper.node import this_node
-from lastgood.launch.process import catches
+from lastgood.launch.process import catches, name_of
 
 _SLURMS_OWN = ("srun", "slurmstepd")
 """A signal to these would end the ranks without asking them."""
@@ -60,10 +61,13 @@ class Members:
                     parents.append(child.pid)
         return sorted(found.values(), key=_birth)
 
-    def send(self, number: int) -> int:
-        """Pass a signal on, as core.stopping says; how many got one. SIGKILL, and 0, go to all as they are."""
+    def send(self, number: int, only_to: Collection[str] = ()) -> int:
+        """Pass a signal on, as core.stopping says, to all or to those of some names; how many got one. SIGKILL, and 0, go
+        to them as they are."""
         count = 0
         for process in self.find():
+            if only_to and name_of(process) not in only_to:
+                continue
             chosen: int | None = number
             if number not in (0, SIGKILL):
                 chosen = signal_for(number, is_caught=catches(process.pid, number))

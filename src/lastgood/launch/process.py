@@ -134,7 +134,7 @@ class Command:
         count = 0
         # Parents first: a shell whose child ends would go on to its next command.
         for process in self.processes():
-            if only_to and _name(process) not in only_to:
+            if only_to and name_of(process) not in only_to:
                 continue
             chosen = signal_for(number, is_caught=catches(process.pid, number))
             if chosen is not None:
@@ -166,7 +166,8 @@ def catches(pid: int, number: int) -> bool:
     return False
 
 
-def _name(process: psutil.Process) -> str:
+def name_of(process: psutil.Process) -> str:
+    """Empty for one that has ended."""
     try:
         return process.name()
     except psutil.NoSuchProcess:

@@ -28,13 +28,13 @@ class StepCommand(Command):
     def send(self, number: int, only_to: Collection[str] = ()) -> int:
         if self.status is not None:
             # What srun has left behind here is like any process.
-            return self._tell_agents(number) + super().send(number, only_to)
+            return self._tell_agents(number, only_to) + super().send(number, only_to)
         if self._agents is not None and self._agents.are_expected:
-            return self._tell_agents(number)
+            return self._tell_agents(number, only_to)
         return self._to_srun(SIGUSR2 if number == SAVE_SIGNAL else SIGUSR1)
 
-    def _tell_agents(self, number: int) -> int:
-        return 0 if self._agents is None else self._agents.signal(number)
+    def _tell_agents(self, number: int, only_to: Collection[str]) -> int:
+        return 0 if self._agents is None else self._agents.signal(number, only_to)
 
     def kill(self) -> None:
         """Called again and again: first the ranks are killed, then srun is told to give up, then it is killed, too."""
