@@ -106,7 +106,7 @@ def test_a_newest_checkpoint_that_is_cut_is_put_aside_and_the_one_before_is_take
     ended = solver.run("12")
     assert ended.code == 0 and ended.out == "begins after 9\n"
     assert "not used: out/state_10.chk: it does not end as it should" in ended.err
-    assert solver.file("out/state_10.chk.attempt-2").exists()
+    assert solver.file("out/aside-state_10.chk.attempt-2").exists()
 
 
 def test_a_stop_is_asked_for_by_a_file_which_the_next_start_removes(solver: Solver) -> None:

@@ -106,6 +106,15 @@ def test_a_trainer_that_stopped_early_is_done_by_its_words_and_its_code(tree: Tr
     assert failed is None
 
 
+def test_what_is_put_aside_is_not_counted_by_the_trainer_nor_by_us(tree: Tree) -> None:
+    place = tree("transformers-trainer/without-optimizer")
+    adapter = adapter_for("transformers-trainer", TRAINER)
+    aside = adapter.put_aside(adapter.candidates()[:1], "attempt-2")
+    assert aside == ["out/aside-checkpoint-500.attempt-2"] and (place / aside[0]).is_dir()
+    assert [found.step for found in adapter.candidates()] == [400, 300]
+    assert sorted(path.name for path in (place / "out").glob("checkpoint-*")) == ["checkpoint-300", "checkpoint-400"]
+
+
 def test_without_an_output_directory_the_trainers_checkpoints_are_nowhere() -> None:
     with pytest.raises(UsageError, match="the command has no --output_dir"):
         adapter_for("transformers-trainer", ["python", "train.py"])
@@ -152,7 +161,7 @@ def test_results_of_an_earlier_run_do_not_prove_that_a_new_one_is_done(tree: Tre
     for again in (adapter, adapter_for("quantum-espresso", PW)):
         work = again.work()
         assert work is None or not work.is_done
-    (place / "tmp" / "h2.save.attempt-1").rename(place / "tmp" / "h2.save")
+    (place / "tmp" / "aside-h2.save.attempt-1").rename(place / "tmp" / "h2.save")
     xml = place / "tmp" / "h2.xml"
     os.utime(xml, ns=(0, xml.stat().st_mtime_ns + 1))
     work = adapter.work()

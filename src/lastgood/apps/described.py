@@ -25,8 +25,10 @@ from lastgood.store import durable
 
 _SIGQUIT = 3
 _SIGNALS = {"TERM": SIGTERM, "INT": SIGINT, "HUP": SIGHUP, "QUIT": _SIGQUIT, "USR1": SIGUSR1, "USR2": SIGUSR2}
-_ASIDE = re.compile(r"\.attempt-\d+(?:-\d+)?$")
-"""How those are named that were put aside."""
+_ASIDE_PREFIX = "aside-"
+_ASIDE = re.compile(rf"(?:^|/){_ASIDE_PREFIX}[^/]*\.attempt-\d+(?:-\d+)?$")
+"""How those are named that were put aside. Programs know their own by the begin or by the end of the name: the Trainer of
+transformers would count checkpoint-500.attempt-2 among those that it keeps."""
 
 
 class _Looked(msgspec.Struct, frozen=True):
@@ -93,7 +95,7 @@ class Described:
         return plan_start(self._given.start, self._command, self._values, given, is_resumed=found is not None)
 
     def put_aside(self, founds: Sequence[Found], why: str) -> list[str]:
-        return [durable.put_aside(found.path, why) for found in founds]
+        return [durable.put_aside(found.path, why, prefix=_ASIDE_PREFIX) for found in founds]
 
     def ask_to_stop(self, number: int) -> StopRequest:
         stop = self._given.stop

@@ -289,11 +289,13 @@ class AppendFile:
         os.close(self._fd)
 
 
-def put_aside(path: str, why: str) -> str:
+def put_aside(path: str, why: str, *, prefix: str = "") -> str:
     """Rename another program's file, so that it is not taken any more; its new path. `why` becomes part of the name, with a
-    number where that is taken."""
+    number where that is taken; `prefix` stands in front of the name."""
+    directory, name = os.path.split(path)
+    stem = os.path.join(directory, prefix + name)
     for number in range(1, 1000):
-        aside = f"{path}.{why}" if number == 1 else f"{path}.{why}-{number}"
+        aside = f"{stem}.{why}" if number == 1 else f"{stem}.{why}-{number}"
         if not os.path.lexists(aside):
             os.rename(path, aside)
             flush_directory(Path(path).parent)
