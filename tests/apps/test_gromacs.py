@@ -9,6 +9,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from lastgood.apps.gromacs import Gromacs
+from lastgood.core.errors import UsageError
 from launch.conftest import wait_for
 
 from .conftest import Mdrun, need
@@ -212,6 +214,13 @@ def test_what_cannot_be_continued_is_refused_before_anything_runs(mdrun: Mdrun, 
     ended = mdrun.launcher.run(*mdrun.options, "--", *words)
     assert ended.code == 2 and message in ended.err
     assert not mdrun.file("md.log").exists()
+
+
+def test_options_of_gmx_itself_may_stand_before_mdrun() -> None:
+    ranks = Gromacs(["mpirun", "-np", "2", "/opt/gmx_mpi", "-quiet", "-nobackup", "mdrun", "-v"])
+    assert ranks.ask_to_stop(signal.SIGTERM).only_to == ("gmx_mpi",)
+    with pytest.raises(UsageError, match="runs no mdrun"):
+        Gromacs(["program", "-o", "mdrun"])
 
 
 def test_a_missing_run_input_is_named(mdrun: Mdrun) -> None:

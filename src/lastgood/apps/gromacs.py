@@ -49,7 +49,7 @@ class Gromacs:
         self._at = _mdrun_at(command)
         self._options = list(command[self._at + 1 :])
         _refuse(self._options)
-        before = command[self._at - 1] if self._at else ""
+        before = _program_before(command, self._at)
         self._gmx = [before] if os.path.basename(before).startswith("gmx") else ["gmx"]
         base = self._value("-deffnm")
         self._input = self._named("-s", base or "topol", ".tpr")
@@ -193,13 +193,21 @@ class Gromacs:
 
 def _mdrun_at(command: Sequence[str]) -> int:
     for i, word in enumerate(command):
-        if os.path.basename(word).startswith("mdrun") and (i == 0 or not command[i - 1].startswith("-")):
+        if not os.path.basename(word).startswith("mdrun"):
+            continue
+        is_value = i > 0 and command[i - 1].startswith("-")
+        if not is_value or os.path.basename(_program_before(command, i)).startswith("gmx"):
             return i
     raise UsageError(
         "--app gromacs: the command runs no mdrun",
         safe="nothing was started",
         remedy="lastgood run --app gromacs --job DIR -- gmx mdrun -s topol.tpr",
     )
+
+
+def _program_before(command: Sequence[str], at: int) -> str:
+    """The word before that one, and before options such as -quiet; empty if there is none."""
+    return next((word for word in reversed(command[:at]) if not word.startswith("-")), "")
 
 
 def _refuse(options: Sequence[str]) -> None:
