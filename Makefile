@@ -36,6 +36,7 @@ bench: $(VENV)-bench/.peers  ## measure against peers and the machine; prints ta
 	$(VENV)-bench/bin/python bench/recover.py
 	$(VENV)-bench/bin/python bench/manifest.py
 	$(VENV)-bench/bin/python bench/startup.py
+	$(VENV)-bench/bin/python bench/apps.py
 
 reference: $(VENV)/.test  ## write docs/reference/ from the code
 	$(BIN)/python scripts/gen_reference.py
