@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -254,6 +255,16 @@ def remove_uniform(time: Path) -> None:
     shutil.rmtree(time / "uniform")
 
 
+def link_to_nothing(time: Path) -> None:
+    (time / "U").unlink()
+    (time / "U").symlink_to("elsewhere")
+
+
+def let_it_be_another_time(time: Path) -> None:
+    path = time / "uniform" / "time"
+    path.write_text(re.sub(r"(?m)^value( +)0", r"value\g<1>4", path.read_text()))
+
+
 def flip_bits(time: Path) -> None:
     path = time / "U"
     before = path.stat()
@@ -274,6 +285,8 @@ def flip_bits(time: Path) -> None:
         (cut_the_footer, "U has no end"),
         (take_out_bytes, "p has a list of 1024 scalars that is longer or shorter"),
         (remove_phi, "phi is missing"),
+        (link_to_nothing, "U cannot be opened"),
+        (let_it_be_another_time, "uniform/time says 4.6"),
         (remove_uniform, "uniform/cumulativeContErr is missing"),
     ],
 )

@@ -22,6 +22,8 @@ from lastgood.store import durable
 
 _EARLIER = 3
 """How many earlier times tell what belongs to a time: some write more files now and then."""
+_ROUNDED = 1e-3
+"""How much a directory's name may differ from the time that it stands for: it has as many digits as the case says."""
 _BASIC = frozenset({"U", "p", "p_rgh", "T"})
 """Fields that a solver writes where it began with them; of others it may leave some alone."""
 _RANK = re.compile(r"processor\d+", re.ASCII)
@@ -172,27 +174,30 @@ class Case:
         """The newest first, looked at up to the first that is whole."""
         roots = self.roots()
         times = self._times(roots)
-        delta = None
-        founds = []
+        founds: list[Found] = []
         is_known = False
         for place, (value, name) in enumerate(times):
-            parts = [os.path.join(root, name) for root in self._roots_with(name, roots)]
-            parts = [os.path.normpath(part) for part in parts]
-            earlier = [earlier_name for _, earlier_name in times[place + 1 :]]
-            try:
-                stamp = read_stamp(parts[0])
-                at, size = os.stat(parts[0]).st_mtime, 0
-                problem = ""
-                if not is_known:
-                    problem = self._problem(name, earlier, roots)
-                    size = sum(os.stat(path).st_size for part in parts for path in files_in(part).values())
-                    is_known = not problem
-            except (FileNotFoundError, IndexError):
+            parts = [os.path.normpath(os.path.join(root, name)) for root in self._roots_with(name, roots)]
+            if not parts:
                 # The solver has taken it away meanwhile (purgeWrite).
                 continue
-            if stamp is None:
-                delta = self.settings().number("deltaT") if delta is None else delta
-            step = stamp.index if stamp is not None else max(round(value / (delta or 1.0)), 0)
+            problem, size = "", 0
+            try:
+                stamp = read_stamp(parts[0])
+                if not is_known:
+                    problem = self._problem(name, [earlier for _, earlier in times[place + 1 :]], roots)
+                    size = sum(os.stat(path).st_size for part in parts for path in files_in(part).values())
+                at = os.stat(parts[0]).st_mtime
+            except FileNotFoundError as error:
+                if not os.path.isdir(parts[0]):
+                    continue
+                stamp, problem, at = None, f"{error.filename} cannot be opened", os.stat(parts[0]).st_mtime
+            if not problem and stamp is not None and abs(stamp.value - value) > _ROUNDED * abs(value):
+                problem = f"{STAMP} says {stamp.value:g}"
+            is_known = is_known or not problem
+            step = (
+                stamp.index if stamp is not None else max(round(value / (self.settings().number("deltaT") or 1.0)), 0)
+            )
             # Only the first write of all leaves nothing else behind when it is cut off.
             is_alone = len(times) == 1
             founds.append(Found(parts[0], step, at, size, problem, f"t = {name}", tuple(parts), is_alone))
