@@ -1,4 +1,4 @@
-"""A GROMACS simulation as a batch job of `lastgood submit`, and whether it ends with the bytes of an undisturbed one."""
+"""A simulation as a batch job of `lastgood submit`, and whether it ends with the bytes of an undisturbed one."""
 
 import re
 import shutil
@@ -22,20 +22,28 @@ LIMIT_S = 150.0
 
 
 class Simulation:
-    """One simulation in a directory of its own, which all nodes see."""
+    """One GROMACS simulation in a directory of its own, which all nodes see."""
+
+    options = ("--app", "gromacs", "--save-every", "500ms")
+    alone = MDRUN
+    input_name = "topol.tpr"
+    saved = "state_prev.cpt"
+    """There from the second checkpoint on."""
+    results = RESULTS
+    programs = ("gmx", "gmx_mpi")
 
     def __init__(self, cluster: SlurmCluster, directory: Path, run_input: Path, *command: str) -> None:
         self.cluster = cluster
         self.directory = directory
-        self.command = command or MDRUN
+        self.command = command or self.alone
         self.job = directory / "job"
         self.id = 0
         directory.mkdir(parents=True)
-        shutil.copy(run_input, directory / "topol.tpr")
+        shutil.copy(run_input, directory / self.input_name)
 
     def submit(self, *options: str) -> int:
         """Options of `lastgood submit`, and of sbatch; the number of the (first) job."""
-        words = ["submit", "--job", "job", "--app", "gromacs", "--save-every", "500ms", *options, "--", *self.command]
+        words = ["submit", "--job", "job", *self.options, *options, "--", *self.command]
         environment = {**self.cluster.environment, "LASTGOOD_STATE_DIR": str(self.directory / "state")}
         environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         said = subprocess.run(
@@ -70,7 +78,7 @@ class Simulation:
         found = []
         for process in psutil.process_iter():
             try:
-                if process.name() in (names or ("gmx", "gmx_mpi")) and process.cwd() == str(self.directory):
+                if process.name() in (names or self.programs) and process.cwd() == str(self.directory):
                     found.append(process)
             except psutil.Error:
                 continue
@@ -78,7 +86,7 @@ class Simulation:
 
     def wait_checkpoints(self) -> None:
         """Until two checkpoints are there: one of them is not the first."""
-        self._wait((self.directory / "state_prev.cpt").exists, "a second checkpoint")
+        self._wait((self.directory / self.saved).exists, "a second checkpoint")
 
     def wait_text(self, text: str) -> None:
         self._wait(lambda: text in self.text(), text)
@@ -93,6 +101,6 @@ class Simulation:
         self.check_results(undisturbed)
 
     def check_results(self, undisturbed: Path) -> None:
-        for name in RESULTS:
+        for name in self.results:
             assert (self.directory / name).read_bytes() == (undisturbed / name).read_bytes(), f"{name}\n{self.text()}"
         assert self.outcomes()[-1] == "finished"
