@@ -478,6 +478,13 @@ def test_its_own_message_is_shown_and_it_is_not_tried_again(solver: Solver) -> N
     assert solver.launcher.outcomes() == ["program error"]
 
 
+def test_an_environment_that_is_not_there_is_named(solver: Solver) -> None:
+    for name in [name for name in solver.launcher.environment if name.startswith(("WM_", "FOAM_"))]:
+        del solver.launcher.environment[name]
+    ended = solver.run()
+    assert ended.code == 1 and "OpenFOAM does not find its own files: set WM_PROJECT_DIR" in ended.err
+
+
 def test_a_solution_that_diverges_is_not_tried_again(solver: Solver) -> None:
     set_entry(solver.case, "deltaT", "0.05")
     set_entry(solver.case, "endTime", "30")

@@ -152,15 +152,15 @@ class OpenFoam:
         words = evidence.log_tail
         if evidence.exit_code == 0:
             return self._explain_stop(words)
+        if "Could not find mandatory etc entry" in words:
+            reason = "OpenFOAM does not find its own files: set WM_PROJECT_DIR, on Debian to /usr/share/openfoam"
+            return Ending(Outcome.PROGRAM_ERROR, reason, evidence.exit_code)
         if said := complaint(words):
             is_storage = _STORAGE.search(said) is not None
             return Ending(Outcome.STORAGE_ERROR if is_storage else Outcome.PROGRAM_ERROR, said, evidence.exit_code)
         if evidence.signal == _SIGFPE or evidence.exit_code == 128 + _SIGFPE or "sigFpe::sigHandler" in words:
             reason = "floating point exception: the solution has diverged, or a field is damaged"
             return Ending(Outcome.PROGRAM_ERROR, reason, 128 + _SIGFPE)
-        if "Could not find mandatory etc entry" in words:
-            reason = "OpenFOAM does not find its own files: set WM_PROJECT_DIR, on Debian to /usr/share/openfoam"
-            return Ending(Outcome.PROGRAM_ERROR, reason, evidence.exit_code)
         return None
 
     def _explain_stop(self, words: str) -> Ending | None:
