@@ -1,4 +1,4 @@
-"""LG190: a task of an array that requeues all of them."""
+"""LG115: a task of an array that requeues all of them."""
 
 from collections.abc import Iterator
 
@@ -40,7 +40,7 @@ def _named(script: BatchScript, command: Command) -> str:
 
 
 RULE = Rule(
-    code="LG190",
+    code="LG115",
     name="requeue-of-whole-array",
     severity=Severity.MAY_BE_LOST,
     what="`scontrol requeue $SLURM_JOB_ID` (or `$SLURM_ARRAY_JOB_ID`) in a task of an array.",
