@@ -102,7 +102,7 @@ class _Reader:
             return
         role = self._role(where, name, words)
         if role in (Role.BUILD, Role.BOX) or name in known.SHAPES:
-            self._built_by.append(self._as_built(line.text))
+            self._built_by.append(" ".join(self._as_built(line.text).split()))
         if role not in (Role.BUILD, Role.BOX, Role.ONCE) and has_expansion(unquoted(line.text)):
             expand(unquoted(line.text), self._values)
         self._commands.append(Command(role, line.text))
