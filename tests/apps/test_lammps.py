@@ -69,7 +69,7 @@ class Simulation:
 
     def saved_step(self, attempt: int) -> int:
         """The last that was written down."""
-        return [e["data"]["step"] for e in self.launcher.events(attempt) if e["kind"] == "committed"][-1]
+        return int([e["data"]["step"] for e in self.launcher.events(attempt) if e["kind"] == "committed"][-1])
 
     def edit(self, old: str, new: str) -> None:
         text = self.file(self.name).read_text()
