@@ -24,13 +24,13 @@ LIMIT_S = 150.0
 class Simulation:
     """One GROMACS simulation in a directory of its own, which all nodes see."""
 
-    options = ("--app", "gromacs", "--save-every", "500ms")
-    alone = MDRUN
+    options: tuple[str, ...] = ("--app", "gromacs", "--save-every", "500ms")
+    alone: tuple[str, ...] = MDRUN
     input_name = "topol.tpr"
-    saved = "state_prev.cpt"
-    """There from the second checkpoint on."""
-    results = RESULTS
-    programs = ("gmx", "gmx_mpi")
+    saved = "state.cpt"
+    """There when something can be gone on from."""
+    results: tuple[str, ...] = RESULTS
+    programs: tuple[str, ...] = ("gmx", "gmx_mpi")
 
     def __init__(self, cluster: SlurmCluster, directory: Path, run_input: Path, *command: str) -> None:
         self.cluster = cluster
@@ -85,8 +85,8 @@ class Simulation:
         return found
 
     def wait_checkpoints(self) -> None:
-        """Until two checkpoints are there: one of them is not the first."""
-        self._wait((self.directory / self.saved).exists, "a second checkpoint")
+        """Until there is something to go on from."""
+        self._wait((self.directory / self.saved).exists, f"{self.saved} is there")
 
     def wait_text(self, text: str) -> None:
         self._wait(lambda: text in self.text(), text)
