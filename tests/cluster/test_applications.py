@@ -56,8 +56,8 @@ def undisturbed(make_run_input: Callable[..., Path], tmp_path_factory: pytest.Te
 def simulation(cluster: SlurmCluster, shared: Path, make_run_input: Callable[..., Path]) -> Make:  # noqa: F811
     """A simulation of that name."""
 
-    def make(name: str, *command: str, steps: int = STEPS) -> Simulation:
-        return Simulation(cluster, shared / name, make_run_input(2.2, steps), *command)
+    def make(name: str, *command: str) -> Simulation:
+        return Simulation(cluster, shared / name, make_run_input(2.2, STEPS), *command)
 
     return make
 
@@ -67,9 +67,10 @@ def test_preempted_with_and_without_grace_it_saves_and_loses_nothing(
 ) -> None:
     """At once: in the script, in a step of its own, and in a step where a time of grace goes before the end."""
     jobs = {
-        "plain": (simulation("plain"), "main"),
-        "step": (simulation("step", *STEP), "main"),
+        # Those first that take longer to begin.
         "step with grace": (simulation("step with grace", *STEP), "grace"),
+        "step": (simulation("step", *STEP), "main"),
+        "plain": (simulation("plain"), "main"),
     }
     for node, (one, partition) in zip(cluster.nodes, jobs.values(), strict=False):
         one.submit(f"--partition={partition}", f"--nodelist={node}", "--time=10")
@@ -107,8 +108,8 @@ def test_before_the_time_limit_it_stops_by_itself_and_goes_on_by_requeue_or_in_t
 def test_a_node_dies_and_it_goes_on_elsewhere(cluster: SlurmCluster, simulation: Make, undisturbed: Alone) -> None:
     """At once: with the launcher beside it, and with the launcher on another node, which sees it."""
     plain, step = simulation("plain"), simulation("step", *ON_THE_SECOND_NODE)
-    plain.submit()
     step.submit("--nodes=2", "--ntasks-per-node=1", "--exclude=n1", "--time=60")
+    plain.submit("--exclude=n2,n3")
     for one in (plain, step):
         one.wait_checkpoints()
     for name in (cluster.nodes_of(plain.id)[0], cluster.nodes_of(step.id)[1]):
@@ -118,14 +119,15 @@ def test_a_node_dies_and_it_goes_on_elsewhere(cluster: SlurmCluster, simulation:
         one.check_done(undisturbed.directory)
         assert one.resumed_at(2) > 0
     assert plain.outcomes() == ["", "finished"]
-    assert step.outcomes() == ["node failure", "finished"]
+    # Slurm leaves the launcher some seconds, in which it may not get to write down how that ended.
+    assert step.outcomes() in (["node failure", "finished"], ["", "finished"])
 
 
 def test_a_rank_that_is_killed_is_started_again_in_the_same_allocation(
     cluster: SlurmCluster, simulation: Make, undisturbed: Alone
 ) -> None:
     plain, step = simulation("plain"), simulation("step", *STEP)
-    for one in (plain, step):
+    for one in (step, plain):
         one.submit()
     for one in (plain, step):
         one.wait_checkpoints()
@@ -138,12 +140,17 @@ def test_a_rank_that_is_killed_is_started_again_in_the_same_allocation(
         assert len(cluster.history(one.id)) == 1
 
 
-def test_of_two_mpi_ranks_one_is_killed(cluster: SlurmCluster, simulation: Make, tmp_path: Path) -> None:
+def test_two_mpi_ranks_are_asked_to_stop_and_later_one_is_killed(
+    cluster: SlurmCluster, simulation: Make, tmp_path: Path
+) -> None:
     need("gmx_mpi", "GROMACS")
     need("mpirun", "OpenMPI")
-    ranks = simulation("ranks", *TWO_RANKS, steps=3000)
+    ranks = simulation("ranks", *TWO_RANKS)
     ranks.submit("--ntasks=2")
     ranks.wait_checkpoints()
+    # mpirun has started them in a step of Slurm, and not below itself.
+    cluster.cancel(ranks.id, "--batch", "--signal=USR1")
+    ranks.wait_text("continuing from step")
     ranks.processes("gmx_mpi")[-1].kill()
     cluster.wait_ended(ranks.id, limit_s=150)
     words = ["env", *(f"{name}={value}" for name, value in AS_ROOT.items()), *TWO_RANKS]
@@ -152,8 +159,9 @@ def test_of_two_mpi_ranks_one_is_killed(cluster: SlurmCluster, simulation: Make,
     run_input = ranks.directory / "topol.tpr"
     subprocess.run([*words, "-s", run_input], cwd=alone, check=True, capture_output=True, timeout=300)
     ranks.check_done(alone)
-    assert ranks.outcomes() == ["killed", "finished"]
-    assert ranks.resumed_at(2) > 0
+    assert ranks.outcomes() == ["preempted", "killed", "finished"]
+    assert ranks.resumed_at(2) == ranks.events(1, "committed")[-1]["step"] > 0
+    assert "killing what is left" not in ranks.text()
 
 
 def test_a_request_to_stop_reaches_it_wherever_it_is_and_after_scancel_it_stays_away(
@@ -163,7 +171,7 @@ def test_a_request_to_stop_reaches_it_wherever_it_is_and_after_scancel_it_stays_
     plain, step = simulation("plain"), simulation("step", *STEP)
     told = simulation("told", *ON_THE_SECOND_NODE)
     told.submit("--nodes=2", "--ntasks-per-node=1")
-    for one in (plain, step):
+    for one in (step, plain):
         one.submit()
     for one in (plain, step, told):
         one.wait_checkpoints()

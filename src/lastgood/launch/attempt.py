@@ -26,6 +26,7 @@ from lastgood.launch.history import events_since
 from lastgood.launch.inbox import SignalInbox
 from lastgood.launch.keeping import Memory
 from lastgood.launch.known_commands import is_srun
+from lastgood.launch.members import Members
 from lastgood.launch.output import Console
 from lastgood.launch.ports import Application, LastGood
 from lastgood.launch.process import Command, start_process
@@ -238,8 +239,9 @@ class Running:
     def _ask_to_stop(self, number: int, cause: str) -> None:
         self._journal.write("stopping", cause=cause)
         request = self._application.ask_to_stop(number)
-        if request.signal is not None:
-            self._command.send(request.signal, request.only_to)
+        if request.signal is not None and not self._command.send(request.signal, request.only_to) and request.only_to:
+            # Below a scheduler mpirun may have started its ranks in a step, also those on this node.
+            Members(self._given.get(Env.LAUNCH, ""), self._number).send(request.signal, request.only_to)
         within_s = max((self._kill_at or 0.0) - time.monotonic(), 0.0)
         hint = "; Ctrl-C again kills it at once" if cause == "SIGINT" else ""
         how = "asked the command to save and stop, within"
