@@ -16,8 +16,9 @@ from lastgood.core.errors import JobBusyError, LastgoodError, StartRefusedError
 from lastgood.core.layout import Env
 from lastgood.core.outcome import Ending, Evidence, Outcome
 from lastgood.core.quoting import shown
-from lastgood.core.start import Candidate, EarlierAttempt, Expectation, StartKind, decide_start
+from lastgood.core.start import Candidate, StartKind, decide_start
 from lastgood.launch.history import read_records
+from lastgood.launch.known_before import earlier_attempts, expectations
 from lastgood.launch.library import describe
 from lastgood.launch.ports import Adapter, Conditions, Found, LastGood, Prepared, StopRequest, Work
 from lastgood.launch.time_limit import TimeLimit
@@ -72,15 +73,16 @@ class AdaptedCommand:
             "look for checkpoints in", os.path.dirname(self._adapter.lock_path()), safe="nothing was started"
         ):
             founds = self._look()
-            earlier, expectations = self._earlier(attempt), self._expectations()
+            earlier = earlier_attempts([r for r in read_records(self._job) if r.number < attempt])
+            signs = expectations(self._job, self._records, self._restart_counts)
         usable = founds[-1] if founds and not founds[-1].problem else None
         bad = [found for found in founds if found.problem]
-        is_saved = any(e.last_saved_step is not None for e in earlier) or any(e.step is not None for e in expectations)
+        is_saved = any(e.last_saved_step is not None for e in earlier) or any(e.step is not None for e in signs)
         start = decide_start(
             None if usable is None else Candidate(shown(usable.path), usable.step),
             [Candidate(shown(f.path), f.step, f.problem) for f in bad if is_saved or not f.may_be_cut_off],
             earlier,
-            expectations,
+            signs,
             is_fresh,
         )
         if start.kind is StartKind.REFUSED:
@@ -214,25 +216,6 @@ class AdaptedCommand:
         limit = self._time_limit
         left_s = None if limit is None else max(limit.left_s() - self._grace_s, 0.0)
         return Conditions(self._interval_s, left_s, self._is_interval_given)
-
-    def _earlier(self, attempt: int) -> list[EarlierAttempt]:
-        records = [record for record in read_records(self._job) if record.number < attempt]
-        begin = max((i for i, record in enumerate(records) if record.is_fresh), default=0)
-        found = []
-        for record in records[begin:]:
-            steps = [event.data.get("step") for event in record.events if event.kind == "committed"]
-            ended = record.last("ended")
-            newest = max((s for s in steps if isinstance(s, int)), default=None)
-            if newest is not None or ended is None or ended.data.get("outcome") != Outcome.REFUSED.value:
-                found.append(EarlierAttempt(record.number, newest))
-        return found
-
-    def _expectations(self) -> list[Expectation]:
-        found = [Expectation(f"{name}={count}") for name, count in self._restart_counts.items()]
-        record = self._records.read(self._job.path)
-        if record is not None:
-            found.append(Expectation("the record in the user's state directory", record.step))
-        return found
 
     def _lock(self) -> None:
         """For as long as the launcher lives. Raises JobBusyError."""

@@ -10,15 +10,15 @@ import shlex
 
 import msgspec
 
-from lastgood.core.accounting import Record
 from lastgood.core.errors import LastgoodError, StartRefusedError, UsageError
 from lastgood.core.layout import Env
 from lastgood.core.numbering import Named, free_numbers_in, kind_of, newest_first, step_in
-from lastgood.core.outcome import Ending, Evidence, Outcome
+from lastgood.core.outcome import Ending, Evidence
 from lastgood.core.quoting import shown
-from lastgood.core.start import Candidate, EarlierAttempt, Expectation, StartKind, decide_start
+from lastgood.core.start import Candidate, StartKind, decide_start
 from lastgood.launch.findings import Match, find, split_pattern
 from lastgood.launch.history import read_records
+from lastgood.launch.known_before import earlier_attempts, expectations
 from lastgood.launch.library import describe
 from lastgood.launch.ports import LastGood, Prepared, StopRequest
 from lastgood.launch.siblings import incompleteness, version_of
@@ -104,9 +104,11 @@ class WrappedCommand:
             raise explain(
                 error, "look for checkpoints in", error.filename or self._pattern, safe="the command was not started"
             ) from error
-        earlier = _earlier([r for r in records if r.number < attempt])
+        earlier = earlier_attempts([r for r in records if r.number < attempt])
         usable = None if seen.usable is None else Candidate(seen.usable.path, step_in(seen.usable.open_part))
-        start = decide_start(usable, seen.unusable, earlier, self._expectations(), is_fresh)
+        start = decide_start(
+            usable, seen.unusable, earlier, expectations(self._job, self._records, self._restart_counts), is_fresh
+        )
         if start.kind is StartKind.REFUSED:
             raise StartRefusedError(
                 f"will not start the command from zero: {start.reason}",
@@ -219,30 +221,7 @@ class WrappedCommand:
             self._set_aside = found
         return self._set_aside
 
-    def _expectations(self) -> list[Expectation]:
-        found = [Expectation(f"{name}={count}") for name, count in self._restart_counts.items()]
-        record = self._records.read(self._job.path)
-        if record is not None:
-            found.append(Expectation("the record in the user's state directory", record.step))
-        return found
-
 
 def _version(match: Match) -> tuple[str, int]:
     """Tells a file from one that is written later under the same name. Fit for a journal."""
     return (shown(os.path.abspath(match.path)), match.modified_ns)
-
-
-def _earlier(records: list[Record]) -> list[EarlierAttempt]:
-    """The attempts since the last new start, with the newest checkpoint that each was seen to write.
-
-    One that was refused never ran: it does not explain why there is no checkpoint.
-    """
-    begin = max((i for i, record in enumerate(records) if record.is_fresh), default=0)
-    found = []
-    for record in records[begin:]:
-        steps = [event.data.get("step") for event in record.events if event.kind == "committed"]
-        newest = max((s for s in steps if isinstance(s, int)), default=None)
-        ended = record.last("ended")
-        if newest is not None or ended is None or ended.data.get("outcome") != Outcome.REFUSED.value:
-            found.append(EarlierAttempt(record.number, newest))
-    return found
