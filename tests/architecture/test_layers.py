@@ -9,7 +9,7 @@ import lastgood
 
 SOURCE = Path(lastgood.__file__).parent
 
-LAYERS = ["core", "store", "keeper", "runtime launch", "frameworks schedulers apps", "audit plan", "cli"]
+LAYERS = ["core", "store", "keeper", "runtime launch", "frameworks schedulers apps", "trial", "audit plan drill prove report", "testing", "cli"]
 """From the ground up; imports go down only, and not between neighbours."""
 
 REASONS = {
@@ -22,20 +22,25 @@ REASONS = {
     "schedulers": "a scheduler adapter serves the launcher; it must not reach for commands or frameworks",
     "apps": "an application's adapter serves the launcher; it must not reach for commands or schedulers",
     "audit": "an audit reads what is there; it must not reach for commands, or for what the planner measures",
+    "trial": "a trial runs somebody's command and watches it; what is caused in it and what is compared lies above",
+    "drill": "a drill causes failures and measures; comparing answers is the proof's, showing them the report's",
+    "prove": "a proof compares answers; it needs a kill, and no catalogue of faults",
+    "report": "a report reads journals; it must not reach for what caused them",
     "plan": "a plan is numbers; it must not reach for commands, or for the audit's parsers",
 }
 
 OPTIONAL = {
     "torch": "frameworks",
-    "numpy": "frameworks",
+    "numpy": "frameworks prove",
     "mpi4py": "frameworks",
-    "safetensors": "frameworks",
+    "safetensors": "frameworks prove",
     "torchdata": "frameworks",
     "tree_sitter": "audit",
     "tree_sitter_bash": "audit",
     "yaml": "audit",
     "polars": "plan",
-    "matplotlib": "plan",
+    "matplotlib": "plan report",
+    "mfusepy": "drill",
 }
 """Packages that only some jobs have or need, and where they may be imported."""
 
@@ -56,8 +61,9 @@ DURABLE_CALLS = {
     ("shutil", "move"),
 }
 
-NOT_OF_A_JOB = {"launch/attempt.py"}
-"""Removes the directory of heartbeats that it made on this node: nothing there outlives the attempt."""
+NOT_OF_A_JOB = {"launch/attempt.py", "trial/place.py"}
+"""The first removes the directory of heartbeats that it made on this node: nothing there outlives the attempt. The second
+works on copies that were made to be spoilt."""
 
 MODULES = sorted(SOURCE.rglob("*.py"))
 
@@ -102,11 +108,11 @@ def test_imports_go_down_only(path: Path) -> None:
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_optional_packages_are_imported_only_where_their_adapter_is(path: Path) -> None:
     for line, module in imports_of(path):
-        home = OPTIONAL.get(module.split(".")[0])
-        if home is None or name_of(path).startswith(home + "/") or name_of(path) in NUMPY_ALLOWED:
+        homes = OPTIONAL.get(module.split(".")[0])
+        if homes is None or path.relative_to(SOURCE).parts[0] in homes.split() or name_of(path) in NUMPY_ALLOWED:
             continue
         pytest.fail(
-            f"{name_of(path)}:{line}: {module} may be imported in {home}/ only: a plain install lacks it, or pays for it"
+            f"{name_of(path)}:{line}: {module} may be imported in {homes} only: a plain install lacks it, or pays for it"
         )
 
 

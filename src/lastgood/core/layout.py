@@ -173,6 +173,7 @@ class Env:
     CHAIN = "LASTGOOD_CHAIN"
     STANDBY = "LASTGOOD_STANDBY"
     PARK = "LASTGOOD_PARK"
+    TRIAL = "LASTGOOD_TRIAL"
 
 
 ENVIRONMENT: dict[str, str] = {
@@ -193,6 +194,7 @@ ENVIRONMENT: dict[str, str] = {
     Env.CHAIN: "ties the jobs of a scheduler together that are segments of one submission; set in the batch script",
     Env.STANDBY: "1: the launcher keeps a standby, and wants to know what the program has imported by its first step",
     Env.PARK: "in a standby, until the script runs in it: descriptors through which it hears from the launcher",
+    Env.TRIAL: "given to every process of a drill or a proof, so that none of them outlives it",
     Env.CHECKPOINT: "for a wrapped command: path of the checkpoint that it should resume from (unset: none)",
 }
 """Every variable of ours with its meaning; the reference page is made from this table."""

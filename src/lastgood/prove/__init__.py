@@ -1,0 +1,1 @@
+"""Proofs: whether a job that was killed and resumed gives the same answer as one that was not."""

@@ -1,0 +1,1 @@
+"""For tests: that a job gives the same answer after it was killed and resumed."""

@@ -1,0 +1,35 @@
+"""The output of a trial, followed while it grows: which lines came when."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+
+class Line(msgspec.Struct, frozen=True):
+    at: float
+    """When it was seen, in seconds since 1970: at most one look after it was written."""
+    text: str
+
+
+class Follower:
+    """Reads what is new in a file at each look."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._at = 0
+        self._rest = b""
+
+    def new_lines(self, now: float) -> Iterator[Line]:
+        """Whole lines that came since the last look; a carriage return ends one, too (progress bars)."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._at)
+                data = file.read()
+        except FileNotFoundError:
+            return
+        self._at += len(data)
+        pieces = (self._rest + data).replace(b"\r", b"\n").split(b"\n")
+        self._rest = pieces.pop()
+        for piece in pieces:
+            yield Line(now, piece.decode(errors="replace"))

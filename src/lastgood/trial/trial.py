@@ -1,0 +1,226 @@
+"""One run of a user's command, from its start to its end: started, watched, started again, and ended without a rest."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import msgspec
+import psutil
+
+from lastgood.core.accounting import Record
+from lastgood.core.errors import EXIT_SAVED_RUN_AGAIN, LastgoodError
+from lastgood.core.layout import Env
+from lastgood.trial import place as places
+from lastgood.trial import processes
+from lastgood.trial.following import JobView
+from lastgood.trial.lines import Follower
+from lastgood.trial.place import Place
+from lastgood.trial.target import Target, Way, environment_for, launcher_words, step_finder, step_in
+
+LOOK_S = 0.01
+"""Between two looks at a trial."""
+AGAIN_LIMIT = 50
+"""So often a command line is given at most."""
+AGAIN_CODES = (EXIT_SAVED_RUN_AGAIN, -9, 137)
+"""Exit codes of our launcher after which a scheduler starts the job again: it asked for that, or it was killed."""
+
+
+class Sight(msgspec.Struct, frozen=True):
+    """What a look at a trial shows."""
+
+    at: float
+    """Seconds since 1970, as journals have it."""
+    start: int
+    """How often the command line was given so far."""
+    attempt: int
+    """Of the job, under our launcher; the same as `start` otherwise."""
+    step: int | None
+    """The newest step that is done in this attempt, the least of all ranks; None if nothing tells yet."""
+    saved_step: int | None
+    """The newest that is known to be committed, where our library tells; otherwise None."""
+    phase: str
+    """What our library says it is doing: "start", "step", "save" or a name of the program's own; empty otherwise."""
+    is_running: bool
+    """The command line that was given last has not ended."""
+
+
+class Rank(msgspec.Struct, frozen=True):
+    number: int
+    pid: int
+
+
+class Trial:
+    """A command in a place of its own. Use it as a context manager: leaving it ends whatever is left of it."""
+
+    def __init__(self, target: Target, place: Place, way: Way, *, python: str = sys.executable) -> None:
+        self.target = target
+        self.place = place
+        self.way = way
+        self.token = processes.own_token()
+        """Every process of the trial was given it to know."""
+        self.starts = 0
+        self.exit_codes: list[int] = []
+        """Of each start that has ended; minus the signal if one ended it."""
+        self._python = python
+        self._process: subprocess.Popen[bytes] | None = None
+        self._follower = Follower(place.output)
+        self._job = JobView(place.job)
+        self._finder = step_finder(target.step_pattern)
+        self._step: int | None = None
+        self._wrappers: list[str] = []
+        self.environment: dict[str, str] = {}
+        """More of it, for the starts to come."""
+        self.began = 0.0
+
+    def __enter__(self) -> "Trial":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.end()
+
+    def wrap(self, words: list[str]) -> None:
+        """Put words before the command, in each start to come: a program that runs it."""
+        self._wrappers = words
+
+    def words(self) -> list[str]:
+        """The command line of a start."""
+        command = [*self._wrappers, *self.target.command_in(self.place.work)]
+        if self.way is not Way.LASTGOOD:
+            return command
+        return [*launcher_words(self._python, self.place.job, self.target.options_in(self.place.work)), "--", *command]
+
+    def start(self) -> None:
+        """Give the command line, for the first time or again. Raises LastgoodError if it cannot be started."""
+        if self.starts and self.way is Way.FROM_NOTHING:
+            processes.end_all(self.token)
+            places.clear(self.place, self.target)
+        own = {Env.TRIAL: self.token, Env.STATE_DIR: str(self.place.state), **self.environment}
+        self._step = None
+        with self.place.output.open("ab") as output:
+            try:
+                self._process = subprocess.Popen(
+                    self.words(),
+                    cwd=self.place.work,
+                    env=environment_for(self.target, os.environ, own),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise LastgoodError(
+                    f"cannot start {self.words()[0]}: {error.strerror}", safe="nothing was started"
+                ) from None
+        self.starts += 1
+        self.began = self.began or time.time()
+
+    @property
+    def pid(self) -> int:
+        """Of what was started: the launcher, or the command itself."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """Of the last start; None while it runs."""
+        if self._process is None:
+            return None
+        code = self._process.poll()
+        if code is not None and len(self.exit_codes) < self.starts:
+            self.exit_codes.append(code)
+        return code
+
+    def look(self) -> Sight:
+        now = time.time()
+        for line in self._follower.new_lines(now):
+            step = step_in(self._finder, line.text)
+            self._step = self._step if step is None else step
+        record, beats = self._job.newest(), self._job.heartbeats()
+        steps = [beat.step for beat in beats.values()]
+        saved = [beat.last_good_step for beat in beats.values() if beat.last_good_step >= 0]
+        phases = {beat.phase for beat in beats.values()}
+        return Sight(
+            at=now,
+            start=self.starts,
+            attempt=record.number if record is not None else self.starts,
+            step=min(steps) if steps else self._step,
+            saved_step=max(saved, default=None),
+            phase=phases.pop() if len(phases) == 1 else "",
+            is_running=self.exit_code is None,
+        )
+
+    def records(self) -> list[Record]:
+        """The journals of the job, oldest attempt first; empty where our launcher does not run the command."""
+        return self._job.records()
+
+    def wait_until(self, condition: Callable[[Sight], bool], limit_s: float) -> Sight | None:
+        """Look until it is so; None if the start ends before, or the limit passes."""
+        end = time.monotonic() + limit_s
+        while True:
+            sight = self.look()
+            if condition(sight):
+                return sight
+            if not sight.is_running or time.monotonic() > end:
+                return None
+            time.sleep(LOOK_S)
+
+    def finish(self, limit_s: float, *, look: Callable[[Sight], None] | None = None) -> int | None:
+        """Wait for the end of the work, giving the command line again where `way` says so; its last exit code, or None if
+        the limit passes, or it was given too often. `look` sees every sight."""
+        end = time.monotonic() + limit_s
+        while True:
+            sight = self.look()
+            if look is not None:
+                look(sight)
+            if not sight.is_running:
+                code = self.exit_codes[-1]
+                if code == 0 or self.way is Way.BARE or (self.way is Way.LASTGOOD and code not in AGAIN_CODES):
+                    return code
+                if self.starts >= AGAIN_LIMIT:
+                    return None
+                self.start()
+            if time.monotonic() > end:
+                return None
+            time.sleep(LOOK_S)
+
+    def processes(self) -> list[psutil.Process]:
+        """All that live, parents first."""
+        return processes.processes_of(self.token)
+
+    def ranks(self) -> list[Rank]:
+        """The processes that compute: by their heartbeats where our library tells, by the variables of torchrun, MPI and
+        Slurm, or else those of the command that have no children."""
+        beats = self._job.heartbeats()
+        alive = [Rank(number, beat.pid) for number, beat in sorted(beats.items()) if processes.is_alive(beat.pid)]
+        if alive:
+            return alive
+        command = self.of_command()
+        numbered = [(rank, process) for process in command if (rank := processes.rank_of(process)) is not None]
+        if numbered:
+            return [Rank(rank, process.pid) for rank, process in sorted(dict(numbered).items())]
+        return [Rank(number, process.pid) for number, process in enumerate(processes.leaves(command))]
+
+    def of_command(self) -> list[psutil.Process]:
+        """The processes of the command, without ours."""
+        return [process for process in self.processes() if not processes.is_of_ours(process)]
+
+    def keeper(self) -> psutil.Process | None:
+        return next((process for process in self.processes() if processes.is_keeper(process)), None)
+
+    def launcher(self) -> psutil.Process | None:
+        """Our launcher; None if none runs."""
+        return next((process for process in self.processes() if processes.is_launcher(process)), None)
+
+    def end(self) -> None:
+        """Kill what is left of it. Raises LastgoodError naming what would not die."""
+        left = processes.end_all(self.token)
+        if self._process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(5)
+        if left:
+            raise LastgoodError(
+                f"processes {', '.join(map(str, left))} of a trial do not die", remedy="end them by hand"
+            )
