@@ -30,6 +30,7 @@ Ctrl-C and 128 + n after signal n are what every shell does.
 
 EXIT_FINISHED = 0
 EXIT_FINDINGS = 1
+EXIT_UNKNOWN = 3
 EXIT_SAVED_RUN_AGAIN = 75
 EXIT_NO_PROGRESS = 82
 EXIT_RESTART_LIMIT = 83
@@ -180,7 +181,13 @@ def exit_code_table() -> list[tuple[int, str, str]]:
         (
             EXIT_FINDINGS,
             "findings",
-            "`audit` found something that is at least as bad as `--fail-on` says; of `status`: given up",
+            "`audit` found something that is at least as bad as `--fail-on` says; of `status`: given up; "
+            "`drill` and `prove`: the job did not come through, or its answer is not the same",
+        ),
+        (
+            EXIT_UNKNOWN,
+            "unknown",
+            "`drill` and `prove`: what was tried cannot tell, such as a fault that did not take effect",
         ),
         (
             EXIT_SAVED_RUN_AGAIN,
