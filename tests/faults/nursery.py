@@ -69,6 +69,10 @@ class Nursery:
     def release(self, pid: int) -> None:
         os.kill(pid, RELEASE)
 
+    def has(self, pid: int) -> bool:
+        """Whether that child has been prepared, and was not waited for yet."""
+        return pid in self._children
+
     def wait(self, pid: int) -> int:
         """Exit code as `subprocess` has it: that of the error's class, or minus the signal."""
         code = os.waitstatus_to_exitcode(self._ask(wait=pid))

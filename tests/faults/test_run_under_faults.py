@@ -13,7 +13,7 @@ from faults import lossyfs, stepping
 from faults.disk import Disk, Note, after_power_cut, policies, put_on_disk
 from faults.lossyfs import KILL, LossyFS
 from faults.nursery import Nursery
-from faults.stepping import Frozen, kill_at, trace
+from faults.stepping import Frozen, assert_few, kill_at, trace
 from faults.training import EVERY, TOTAL
 from keeper.leftovers import end_keepers
 from lastgood.core.errors import FencedError, StorageError
@@ -97,19 +97,20 @@ def _newest_whole(job: JobDirectory) -> int:
 def test_training_killed_at_any_call_is_carried_on(trainer: Trainer, tmp_path: Path, count_points: Count) -> None:
     log, path = tmp_path / "strace.txt", tmp_path / "job"
     calls = trace(trainer.gym, log, "train", **trainer.arguments(path))
-    kills = 0
     # Evenly over the start, both saves and the end: other campaigns do not leave one out.
-    for call in calls[:: max(1, len(calls) // POINTS)]:
+    chosen = calls[:: max(1, len(calls) // POINTS)]
+    missed = []
+    for call in chosen:
         shutil.rmtree(path, ignore_errors=True)
         trainer.forget()
         if not kill_at(trainer.gym, log, call, "train", **trainer.arguments(path)):
+            missed.append(call)
             continue
-        kills += 1
         if (path / "job.json").exists():
             assert _newest_whole(jobdir.open_job(path)) in (0, EVERY, TOTAL), str(call)
         trainer.assert_carries_on(path)
-    count_points(kills, "kills")
-    assert kills >= POINTS
+    assert_few(missed, chosen)
+    count_points(len(chosen) - len(missed), "kills")
 
 
 @needs_fuse
@@ -213,13 +214,16 @@ def test_training_frozen_anywhere_is_fenced_when_it_wakes(
     attempts.claim_attempt(jobdir.create_job(origin), "launch-1")
     shutil.copytree(origin, path)
     calls = trace(trainer.gym, log, "train", **trainer.arguments(path, attempt=1))
-    codes = []
-    for call in calls[:: max(1, len(calls) // POINTS)]:
+    chosen = calls[:: max(1, len(calls) // POINTS)]
+    codes, missed = [], []
+    for call in chosen:
         shutil.rmtree(path)
         shutil.copytree(origin, path)
         trainer.forget()
         frozen = Frozen(trainer.gym, log, call, "train", **trainer.arguments(path, attempt=1))
-        assert frozen.is_stopped, f"not stopped at {call}"
+        if not frozen.is_stopped:
+            missed.append(call)
+            continue
         job = jobdir.open_job(path)
         try:
             was_done = _newest_whole(job) == TOTAL
@@ -234,6 +238,7 @@ def test_training_frozen_anywhere_is_fenced_when_it_wakes(
         newest = catalogue.list_checkpoints(job)[0]
         assert (newest.step, newest.attempt) == (TOTAL, 1 if was_done else number), f"frozen at {call}"
         _newest_whole(job)
+    assert_few(missed, chosen)
     count_points(len(codes), "frozen trainings")
     assert FencedError.exit_code in codes
 
