@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from nine_faults import recorder
-from nine_faults.processes import Forked, ForkServer, Spawned, kill_if_of
+from nine_faults.processes import Forked, ForkServer, Spawned, kill_if_of, wait_until_none_of
 from nine_faults.systems import JOBS, System
 from nine_faults.trace import Life, Trace
 from nine_faults.verdict import Outcome, Verdict, judge
@@ -70,10 +70,12 @@ class Started:
         return False
 
     def finish(self, limit_s: float = LIMIT_S) -> Outcome:
-        """Wait for its end, or put an end to it."""
+        """Wait for its end, or put an end to it, and for the end of all that it has started: nobody works in its
+        directory any more. Raises RuntimeError if somebody does not end."""
         code = self.process.wait(limit_s)
         if code is None:
             self.kill()
+        wait_until_none_of(str(self.trace.path), limit_s)
         lives = self.trace.read()
         last = lives[-1] if lives else Life(0)
         return Outcome(code, last.resumed, last.last_step, last.final)
@@ -82,6 +84,7 @@ class Started:
         self.process.kill()
         for life in self.trace.read():
             kill_if_of(life.pid, str(self.trace.path))
+        wait_until_none_of(str(self.trace.path), LIMIT_S)
 
 
 class Lab:

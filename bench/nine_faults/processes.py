@@ -131,3 +131,23 @@ def kill_if_of(pid: int, marker: str) -> None:
     with contextlib.suppress(OSError):
         if marker.encode() in Path(f"/proc/{pid}/environ").read_bytes():
             os.kill(pid, signal.SIGKILL)
+
+
+def wait_until_none_of(marker: str, limit_s: float) -> None:
+    """Until no process lives that was started with `marker` in its environment: what a job has started by itself, such
+    as a keeper, works on after the job's end."""
+    end = time.monotonic() + limit_s
+    while left := _processes_of(marker):
+        if time.monotonic() > end:
+            raise RuntimeError(f"processes {left} of an ended job do not end within {limit_s:g} s")
+        time.sleep(0.01)
+
+
+def _processes_of(marker: str) -> list[int]:
+    found = []
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdecimal()):
+        # It may have ended meanwhile, or be another user's. Of one that has ended and was not waited for it is empty.
+        with contextlib.suppress(OSError):
+            if marker.encode() in Path(f"/proc/{pid}/environ").read_bytes():
+                found.append(pid)
+    return found
