@@ -41,11 +41,15 @@ class Target(msgspec.Struct, frozen=True):
     leave_out: tuple[str, ...] = ()
     """Names or globs of what is not copied."""
     environment: dict[str, str] = {}
+    resume_command: tuple[str, ...] = ()
+    """What is given in place of the command once it has died; empty: the same again."""
     limit_s: float = 3600.0
     """For one trial: after that it is ended, and what it showed is unknown."""
 
-    def command_in(self, work: Path) -> list[str]:
-        return [word.replace(RUN, str(work)) for word in self.command]
+    def command_in(self, work: Path, start: int = 1) -> list[str]:
+        """The command line of a start, counted from 1."""
+        words = self.resume_command if start > 1 and self.resume_command else self.command
+        return [word.replace(RUN, str(work)) for word in words]
 
     def options_in(self, work: Path) -> list[str]:
         return [word.replace(RUN, str(work)) for word in self.options]

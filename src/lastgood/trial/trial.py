@@ -86,8 +86,8 @@ class Trial:
         self._wrappers = words
 
     def words(self) -> list[str]:
-        """The command line of a start."""
-        command = [*self._wrappers, *self.target.command_in(self.place.work)]
+        """The command line of the next start."""
+        command = [*self._wrappers, *self.target.command_in(self.place.work, self.starts + 1)]
         if self.way is not Way.LASTGOOD:
             return command
         return [*launcher_words(self._python, self.place.job, self.target.options_in(self.place.work)), "--", *command]
