@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from descriptors import open_descriptors
 from keeper.conftest import StartKeeper, at_rest, descriptors_of
 from keeper.rank_program import RankProcess
 from keeper.ranks import LIMIT_S, Rank, until
@@ -460,11 +461,11 @@ def test_hundreds_of_saves_take_no_more_descriptors_and_no_more_memory(
 
     save(range(1, 51))
     until(lambda: at_rest(keeper.pid).count("socket:") == 2)
-    descriptors, memory, mine = at_rest(keeper.pid), process.memory_info().rss, len(os.listdir("/proc/self/fd"))
+    descriptors, memory, mine = at_rest(keeper.pid), process.memory_info().rss, open_descriptors()
     save(range(51, 351))
     until(lambda: at_rest(keeper.pid) == descriptors)
     assert process.memory_info().rss < memory + 4 * 2**20
-    assert len(os.listdir("/proc/self/fd")) == mine
+    assert not open_descriptors() - mine
 
 
 def test_a_rank_that_comes_back_again_and_again_takes_no_more(

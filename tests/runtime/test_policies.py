@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import lastgood
+from descriptors import open_descriptors
 from lastgood.core import layout
 from lastgood.core.errors import (
     FencedError,
@@ -519,10 +520,6 @@ def test_a_checkpoint_holds_the_state_of_its_safe_point_although_state_dict_give
 # Three hundred saves -----------------------------------------------------------------------------------------------
 
 
-def descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
-
-
 def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
@@ -532,7 +529,7 @@ def watched(run: lastgood.Run, steps: int, after: int) -> Iterator[tuple[int, in
     for step in run.steps(steps):
         if step in (after, steps):
             gc.collect()
-            yield descriptors(), len(gc.get_objects()), resident()
+            yield len(open_descriptors()), len(gc.get_objects()), resident()
 
 
 @pytest.mark.slow
@@ -546,6 +543,6 @@ def test_three_hundred_saves_take_no_more_memory_or_descriptors_than_thirty(
     early, late = watched(run, 300, 30)
     assert run.step == 300
     assert steps_of(path) == [299, 300]
-    assert late[0] == early[0]
+    assert late[0] <= early[0]
     assert late[1] - early[1] < 2_000
     assert late[2] - early[2] < 30e6
