@@ -33,3 +33,29 @@ class Follower:
         self._rest = pieces.pop()
         for piece in pieces:
             yield Line(now, piece.decode(errors="replace"))
+
+
+class TellingSteps:
+    """What the lines of one start tell of its steps."""
+
+    def __init__(self) -> None:
+        self.first: int | None = None
+        self.newest: int | None = None
+        self._stride: int | None = None
+
+    def note(self, step: int | None) -> None:
+        if step is None:
+            return
+        if self.first is None:
+            self.first = step
+        elif self._stride is None and step > self.first:
+            self._stride = step - self.first
+        self.newest = step
+
+    @property
+    def from_step(self) -> int | None:
+        """The step after which it goes on, if it tells of every step, or of every n-th; None before its first line.
+
+        The distance of its first two lines is taken for n, and 1 before there is a second.
+        """
+        return None if self.first is None else max(self.first - (self._stride or 1), 0)

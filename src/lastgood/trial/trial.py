@@ -12,11 +12,12 @@ import psutil
 
 from lastgood.core.accounting import Record
 from lastgood.core.errors import EXIT_SAVED_RUN_AGAIN, LastgoodError
+from lastgood.core.events import Event
 from lastgood.core.layout import Env
 from lastgood.trial import place as places
 from lastgood.trial import processes
 from lastgood.trial.following import JobView
-from lastgood.trial.lines import Follower
+from lastgood.trial.lines import Follower, TellingSteps
 from lastgood.trial.place import Place
 from lastgood.trial.target import Target, Way, environment_for, launcher_words, step_finder, step_in
 
@@ -40,11 +41,18 @@ class Sight(msgspec.Struct, frozen=True):
     step: int | None
     """The newest step that is done in this attempt, the least of all ranks; None if nothing tells yet."""
     saved_step: int | None
-    """The newest that is known to be committed, where our library tells; otherwise None."""
+    """The newest that is known to be committed, where our library or our launcher tells; otherwise None."""
     phase: str
     """What our library says it is doing: "start", "step", "save" or a name of the program's own; empty otherwise."""
     is_running: bool
     """The command line that was given last has not ended."""
+    from_step: int | None = None
+    """The step after which this attempt began, by its journal, or as the first lines of its output have it."""
+
+
+def _saved_step(event: Event) -> int | None:
+    step = event.data.get("step") if event.kind == "committed" else None
+    return step if isinstance(step, int) else None
 
 
 class Rank(msgspec.Struct, frozen=True):
@@ -69,7 +77,7 @@ class Trial:
         self._follower = Follower(place.output)
         self._job = JobView(place.job)
         self._finder = step_finder(target.step_pattern)
-        self._step: int | None = None
+        self._told = TellingSteps()
         self._wrappers: list[str] = []
         self.environment: dict[str, str] = {}
         """More of it, for the starts to come."""
@@ -98,7 +106,7 @@ class Trial:
             processes.end_all(self.token)
             places.clear(self.place, self.target)
         own = {Env.TRIAL: self.token, Env.STATE_DIR: str(self.place.state), **self.environment}
-        self._step = None
+        self._told = TellingSteps()
         with self.place.output.open("ab") as output:
             try:
                 self._process = subprocess.Popen(
@@ -136,21 +144,31 @@ class Trial:
     def look(self) -> Sight:
         now = time.time()
         for line in self._follower.new_lines(now):
-            step = step_in(self._finder, line.text)
-            self._step = self._step if step is None else step
+            self._told.note(step_in(self._finder, line.text))
         record, beats = self._job.newest(), self._job.heartbeats()
         steps = [beat.step for beat in beats.values()]
         saved = [beat.last_good_step for beat in beats.values() if beat.last_good_step >= 0]
+        if record is not None and not beats:
+            saved += [step for event in record.events if (step := _saved_step(event)) is not None]
         phases = {beat.phase for beat in beats.values()}
         return Sight(
             at=now,
             start=self.starts,
             attempt=record.number if record is not None else self.starts,
-            step=min(steps) if steps else self._step,
+            step=min(steps) if steps else self._told.newest,
             saved_step=max(saved, default=None),
             phase=phases.pop() if len(phases) == 1 else "",
             is_running=self.exit_code is None,
+            from_step=self._from_step(record),
         )
+
+    def _from_step(self, record: Record | None) -> int | None:
+        started = record.first("started") if record is not None else None
+        step = started.data.get("step") if started is not None else None
+        if record is not None and record.is_wrapped and self._told.first is not None:
+            # A command with checkpoints of its own may resume from another than the one that it was handed.
+            return self._told.from_step
+        return step if isinstance(step, int) else self._told.from_step
 
     def records(self) -> list[Record]:
         """The journals of the job, oldest attempt first; empty where our launcher does not run the command."""
@@ -176,15 +194,22 @@ class Trial:
             if look is not None:
                 look(sight)
             if not sight.is_running:
-                code = self.exit_codes[-1]
-                if code == 0 or self.way is Way.BARE or (self.way is Way.LASTGOOD and code not in AGAIN_CODES):
-                    return code
+                if not self.is_to_start_again:
+                    return self.exit_codes[-1]
                 if self.starts >= AGAIN_LIMIT:
                     return None
                 self.start()
             if time.monotonic() > end:
                 return None
             time.sleep(LOOK_S)
+
+    @property
+    def is_to_start_again(self) -> bool:
+        """The last start has ended, and `way` has somebody who gives the command line again after such an end."""
+        code = self.exit_code
+        if code is None or code == 0 or self.way is Way.BARE:
+            return False
+        return self.way is not Way.LASTGOOD or code in AGAIN_CODES
 
     def processes(self) -> list[psutil.Process]:
         """All that live, parents first."""
