@@ -19,6 +19,7 @@ from lastgood.audit.rules import all_rules
 from lastgood.cli.answers import ANSWERS
 from lastgood.cli.main import COMMANDS, build_parser
 from lastgood.core.errors import exit_code_table
+from lastgood.core.fingerprint_items import VARIABLES
 from lastgood.core.layout import ENVIRONMENT, FOREIGN_ENVIRONMENT
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -256,6 +257,12 @@ def environment_page() -> str:
             "## Variables of others",
             "",
             *table(FOREIGN_ENVIRONMENT),
+            "",
+            "## Variables that can change numbers",
+            "",
+            "They are kept in manifests where they are set, and compared on resume; `lastgood fingerprint` prints them.",
+            "",
+            *table({name: f"{item.effect.value}: {item.why}" for name, item in VARIABLES.items()}),
             "",
         ]
     )

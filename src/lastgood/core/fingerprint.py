@@ -1,14 +1,74 @@
-"""Comparing the environment of two attempts: what may make the numbers differ. Pure."""
+"""Comparing the environments of two attempts: what differs, and what that can do to the numbers. Pure."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from lastgood.core.fingerprint_items import VARIABLES, Effect, groups, item
+
+EDITION = "edition"
+"""Name of the fact that tells which items were looked at: what is not there was not set, or not in use. Facts without it
+are of a time when little was looked at, and only what they have can be compared."""
+NEWEST_EDITION = "2"
+
+_ORDER = [Effect.CHANGES, Effect.MAY_CHANGE, Effect.NONE]
 
 
-def differences(old: dict[str, str], new: dict[str, str]) -> list[str]:
-    """One line for each item that differs.
+class Difference(msgspec.Struct, frozen=True):
+    """One item that two environments do not have in common."""
 
-    >>> differences({"numpy": "2.1", "host": "a"}, {"numpy": "2.2", "host": "a"})
-    ['numpy: 2.1 -> 2.2']
+    name: str
+    old: str
+    new: str
+    effect: Effect
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.old} -> {self.new} ({self.why})"
+
+
+def compare(old: Mapping[str, str], new: Mapping[str, str]) -> list[Difference]:
+    """What differs: first what changes numbers, then what may, then what does not.
+
+    >>> [str(one) for one in compare({"edition": "2", "cudnn": "9.1"}, {"edition": "2", "cudnn": "9.3"})]
+    ['cudnn: 9.1 -> 9.3 (convolutions, recurrent layers and attention may take another algorithm)']
     """
-    return [
-        f"{key}: {old.get(key, 'absent')} -> {new.get(key, 'absent')}"
-        for key in sorted({*old, *new})
-        if old.get(key) != new.get(key)
+    names = {*old} & {*new}
+    if old.get(EDITION) == new.get(EDITION) == NEWEST_EDITION:
+        names = {*old, *new}
+    places = {name: place for place, name in enumerate(name for _, members in groups() for name in members)}
+    found = [
+        Difference(name, _shown(old, name), _shown(new, name), item(name).effect, item(name).why)
+        for name in names - {EDITION}
+        if old.get(name) != new.get(name)
     ]
+    return sorted(found, key=lambda one: (_ORDER.index(one.effect), places.get(one.name, len(places)), one.name))
+
+
+def that_matter(found: list[Difference]) -> list[Difference]:
+    """Those that can change numbers."""
+    return [one for one in found if one.effect is not Effect.NONE]
+
+
+def differences(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+    """One line for each item that differs and can change numbers.
+
+    >>> differences({"numpy": "2.1", "host": "a"}, {"numpy": "2.2", "host": "b"})
+    ['numpy: 2.1 -> 2.2 (its kernels and the streams of its random distributions may differ between versions)']
+    """
+    return [str(one) for one in that_matter(compare(old, new))]
+
+
+def kept_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Those of the environment that can change numbers.
+
+    >>> kept_variables({"HOME": "/root", "NCCL_ALGO": "Ring"})
+    {'NCCL_ALGO': 'Ring'}
+    """
+    return {name: environment[name] for name in VARIABLES if name in environment}
+
+
+def _shown(facts: Mapping[str, str], name: str) -> str:
+    if name in facts:
+        return facts[name] or "(empty)"
+    return "not set" if name in VARIABLES else "absent"

@@ -233,12 +233,11 @@ FOREIGN_ENVIRONMENT: dict[str, str] = {
     "WORLD_SIZE": "more than 1: torch.distributed must be initialised before `Run` is made",
     "XDG_STATE_HOME": "its directory `lastgood` is used where LASTGOOD_STATE_DIR is not set",
     "HOME": "its directory `.local/state/lastgood` is used where neither is set",
-    "PYTHONHASHSEED": "kept in manifests and compared on resume: it can change the order of sets",
-    "OMP_NUM_THREADS": "kept in manifests and compared on resume: it can change sums",
     "PYTHON_EXEC": "with `--standby`, set for torchrun: the interpreter that its ranks start with, a parking place of ours",
     "TORCHELASTIC_USE_AGENT_STORE": "with `--standby`: where it says that torchrun itself holds the store of the ranks, their "
     "ports need not be free",
     "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "set to 1 for torchrun, unless it is set already: without it, torch 2.13 "
     "does not bring back workers after one was killed",
 }
-"""Variables of others that we read, or set for a command, with what they do here."""
+"""Variables of others that we read, or set for a command, with what they do here. Those that are only kept and compared, for
+they can change numbers, are in core.fingerprint_items."""

@@ -8,6 +8,7 @@ import numpy as np
 from lastgood.core.dtypes import FROM_NUMPY, TO_NUMPY
 from lastgood.core.tensorfile import ArraySpec
 from lastgood.core.tree import ArrayLeaf, Json
+from lastgood.frameworks import numpy_facts
 from lastgood.runtime.ports import Stateful
 
 _AS_BYTES = "cMmSU"
@@ -81,7 +82,7 @@ class NumpyFramework:
         return
 
     def fingerprint(self) -> dict[str, str]:
-        return {"numpy": np.__version__}
+        return numpy_facts.facts()
 
     def stamp(self, leaf: ArrayLeaf) -> int:
         return 0

@@ -11,7 +11,7 @@ import torch
 from lastgood.core.errors import UsageError
 from lastgood.core.tensorfile import ArraySpec
 from lastgood.core.tree import ArrayLeaf, Json
-from lastgood.frameworks import torch_copies, torch_workers
+from lastgood.frameworks import torch_copies, torch_facts, torch_workers
 from lastgood.runtime.ports import DeviceCopies, Stateful
 from lastgood.runtime.state import WithStateDict
 
@@ -137,15 +137,7 @@ class TorchFramework:
         torch_workers.shield_workers()
 
     def fingerprint(self) -> dict[str, str]:
-        facts = {
-            "torch": str(torch.__version__),
-            "torch.threads": str(torch.get_num_threads()),
-            "torch.deterministic": str(torch.are_deterministic_algorithms_enabled()),
-        }
-        if torch.cuda.is_available():
-            facts["cuda"] = str(torch.version.cuda)
-            facts["gpu"] = torch.cuda.get_device_name()
-        return facts
+        return torch_facts.facts()
 
     def stamp(self, leaf: ArrayLeaf) -> int:
         # It is the same number for all tensors that share their memory, unless they were made with `.data`.
