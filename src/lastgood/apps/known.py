@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from lastgood.launch.ports import Adapter
 
 APPLICATIONS = {
+    "criu": "lastgood.apps.criu:Criu",
     "lammps": "lastgood.apps.lammps:Lammps",
     "gromacs": "lastgood.apps.gromacs:Gromacs",
     "relion": "lastgood.apps.relion:Relion",

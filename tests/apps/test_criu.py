@@ -1,0 +1,157 @@
+"""Any program, written down as a whole by CRIU: what has to be so for a restore, and real restores where CRIU works."""
+
+import os
+import random
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from lastgood.apps import criu, criu_images
+from lastgood.apps.criu_images import ImageState, cut_back, problem_of, prune, read_state
+from lastgood.apps.transparent_machine import look
+from lastgood.core.errors import UsageError
+from launch.conftest import Launcher, launcher, wait_for  # noqa: F401 - a fixture
+
+COUNTER = """
+import random, sys, time
+random.seed(3)
+with open("numbers.txt", "a") as file:
+    for n in range(int(sys.argv[1])):
+        file.write(f"{n} {random.random()!r}\\n")
+        file.flush()
+        print("step", n, flush=True)
+        time.sleep(0.05)
+"""
+COUNT = 100
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    path = tmp_path / "000000012"
+    path.mkdir()
+    (path / "pages-1.img").write_bytes(b"x" * 100)
+    written = tmp_path / "results.txt"
+    written.write_bytes(b"y" * 50)
+    state = ImageState(12, 1234, ["solver"], {"pages-1.img": 100}, {str(written): 40})
+    (path / criu_images.STATE).write_bytes(msgspec.json.encode(state))
+    return path
+
+
+def test_a_whole_image_has_no_problem(image: Path) -> None:
+    assert problem_of(image, ["solver"]) == ""
+
+
+def test_what_speaks_against_an_image_is_named(image: Path, tmp_path: Path) -> None:
+    assert problem_of(image, ["solver", "--other"]) == "it is of another command"
+    (image / "pages-1.img").write_bytes(b"x" * 99)
+    assert problem_of(image, ["solver"]) == "pages-1.img has 99 bytes, not 100"
+    (image / "pages-1.img").unlink()
+    assert problem_of(image, ["solver"]) == "pages-1.img is missing"
+    (image / criu_images.STATE).write_bytes(b"{")
+    assert problem_of(image, ["solver"]).startswith(criu_images.STATE)
+    (image / criu_images.STATE).unlink()
+    assert problem_of(image, ["solver"]) == f"it has no {criu_images.STATE}"
+
+
+def test_a_file_of_the_program_that_became_shorter_speaks_against_an_image(image: Path, tmp_path: Path) -> None:
+    results = tmp_path / "results.txt"
+    os.truncate(results, 39)
+    assert problem_of(image, ["solver"]) == f"{results}, which the program writes, is shorter than it was then"
+    results.unlink()
+    assert problem_of(image, ["solver"]) == f"{results}, which the program writes, is gone"
+
+
+def test_files_that_have_grown_are_cut_back_and_named(image: Path, tmp_path: Path) -> None:
+    results = tmp_path / "results.txt"
+    assert cut_back(read_state(image)) == [f"{results} was cut back from 50 to 40 bytes: the rest is done again"]
+    assert results.stat().st_size == 40
+    assert cut_back(read_state(image)) == []
+
+
+def test_the_newest_two_images_are_kept(image: Path, tmp_path: Path) -> None:
+    for seconds in (3, 7, 20):
+        shutil.copytree(image, tmp_path / criu_images.image_name(seconds))
+    (tmp_path / "notes").mkdir()
+    prune(tmp_path)
+    assert [path.name for path in criu_images.image_paths(tmp_path)] == ["000000020", "000000012"]
+    assert (tmp_path / "notes").is_dir()
+
+
+def test_where_criu_cannot_work_nothing_is_started_and_the_reason_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = look(["solver"])
+    there = msgspec.structs.replace(here, tools={"criu": "/usr/sbin/criu"}, criu_check="vdso: unexpected bounds")
+    monkeypatch.setattr(criu, "look", lambda command: there)
+    with pytest.raises(UsageError, match="vdso: unexpected bounds"):
+        criu.Criu(["solver"])
+
+
+@pytest.fixture
+def counter(launcher: Launcher) -> list[str]:  # noqa: F811
+    """The words of a job under CRIU that writes random numbers."""
+    machine = look(["python"])
+    if machine.criu_check != "ok" or not machine.may_restore:
+        pytest.skip(f"`criu check` does not pass on this machine: {machine.criu_check or 'criu is not installed'}")
+    (launcher.directory / "counter.py").write_text(COUNTER)
+    return ["--app", "criu", "--save-every", "700ms", "--", sys.executable, "counter.py", str(COUNT)]
+
+
+def _expected() -> str:
+    numbers = random.Random(3)
+    return "".join(f"{n} {numbers.random()!r}\n" for n in range(COUNT))
+
+
+def _newest(launcher: Launcher) -> Path:  # noqa: F811
+    wait_for(lambda: criu_images.image_paths(launcher.directory / criu_images.DIRECTORY), "an image")
+    return criu_images.image_paths(launcher.directory / criu_images.DIRECTORY)[0]
+
+
+@pytest.mark.slow
+def test_killed_it_goes_on_from_its_newest_image_to_the_same_numbers(launcher: Launcher, counter: list[str]) -> None:  # noqa: F811
+    process = launcher.start(*counter)
+    os.kill(read_state(_newest(launcher)).pid, signal.SIGKILL)
+    assert launcher.end_of(process).code == 0
+    assert launcher.outcomes() == ["killed", "finished"]
+    assert launcher.event(2, "started")["how"] == "resumed"
+    assert (launcher.directory / "numbers.txt").read_text() == _expected()
+
+
+@pytest.mark.slow
+def test_told_to_stop_it_is_written_down_and_goes_on_later(launcher: Launcher, counter: list[str]) -> None:  # noqa: F811
+    process = launcher.start(*counter)
+    _newest(launcher)
+    process.send_signal(signal.SIGTERM)
+    assert launcher.end_of(process).code == 75
+    done = len((launcher.directory / "numbers.txt").read_text().splitlines())
+    assert launcher.run(*counter).code == 0
+    assert (launcher.directory / "numbers.txt").read_text() == _expected()
+    assert 0 < done < COUNT
+
+
+@pytest.mark.slow
+def test_a_damaged_newest_image_is_put_aside_and_the_one_before_is_taken(
+    launcher: Launcher,  # noqa: F811
+    counter: list[str],
+) -> None:
+    process = launcher.start(*counter)
+    directory = launcher.directory / criu_images.DIRECTORY
+    wait_for(lambda: len(criu_images.image_paths(directory)) == 2, "two images")
+    process.send_signal(signal.SIGTERM)
+    launcher.end_of(process)
+    newest, before = criu_images.image_paths(directory)
+    with (newest / "pages-1.img").open("r+b") as file:
+        file.truncate(4096)
+    assert launcher.run(*counter).code == 0
+    assert launcher.event(2, "started")["step"] == int(before.name)
+    assert (directory / f"{newest.name}.attempt-2").is_dir()
+    assert (launcher.directory / "numbers.txt").read_text() == _expected()
+
+
+@pytest.mark.slow
+def test_one_that_is_finished_is_not_started_again(launcher: Launcher, counter: list[str]) -> None:  # noqa: F811
+    assert launcher.run(*counter[:-1], "20").code == 0
+    assert launcher.run(*counter[:-1], "20").code == 0
+    assert len((launcher.directory / "numbers.txt").read_text().splitlines()) == 20
