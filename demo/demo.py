@@ -56,7 +56,7 @@ def run_disturbed(job: Path, epochs: int) -> int:
         note(f"SIGTERM to the launcher, which gives its job two seconds (attempt 3, step {step_of(job)})")
         launcher.terminate()
         landed += 1
-    code = launcher.wait(timeout=60)
+    code = launcher.wait(timeout=180)
     note(f"the launcher ended with exit code {code}" + (": progress is saved, run me again" if code == 75 else ""))
     note("the same command line once more:")
     run_to_the_end(job, epochs)
@@ -69,7 +69,7 @@ def strike(victim: psutil.Process, number: signal.Signals) -> int:
     except psutil.NoSuchProcess:
         return 0
     note(f"kill -{number.name.removeprefix('SIG')} {victim.pid}")
-    victim.wait(timeout=30)
+    victim.wait(timeout=180)
     return 1
 
 
@@ -78,7 +78,7 @@ def wait_for_training(job: Path, launcher: subprocess.Popen[bytes], attempt: int
 
     None if the job was over before that moment.
     """
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while time.monotonic() < deadline and launcher.poll() is None:
         journal = events_of(job, attempt)
         if "committed" in journal:
@@ -110,14 +110,14 @@ def start(job: Path, epochs: int) -> subprocess.Popen[bytes]:
 
 def run_to_the_end(job: Path, epochs: int) -> None:
     command = [*LASTGOOD, "run", "--job", str(job), "--", sys.executable, *TRAIN, str(epochs)]
-    code = subprocess.run(command, cwd=ROOT, timeout=600, check=False).returncode
+    code = subprocess.run(command, cwd=ROOT, timeout=1800, check=False).returncode
     if code != 0:
         raise SystemExit(f"demo: the job ended with exit code {code} instead of 0")
 
 
 def status(job: Path) -> dict:
     answer = subprocess.run(
-        [*LASTGOOD, "status", str(job), "--json"], capture_output=True, text=True, timeout=60, check=False
+        [*LASTGOOD, "status", str(job), "--json"], capture_output=True, text=True, timeout=180, check=False
     )
     return json.loads(answer.stdout)
 
@@ -131,7 +131,7 @@ def weights_of(job: Path) -> dict[str, bytes]:
         [*LASTGOOD, "export", str(job), "--to", str(exported), "--entry", "weights", "--overwrite"],
         check=True,
         capture_output=True,
-        timeout=60,
+        timeout=180,
     )
     with numpy.load(exported) as arrays:
         return {name: arrays[name].tobytes() for name in arrays.files}

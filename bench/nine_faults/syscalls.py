@@ -21,7 +21,7 @@ CHANGING = (
     *("rename", "renameat", "renameat2", "link", "linkat", "symlink", "symlinkat", "unlink", "unlinkat"),
     *("mkdir", "mkdirat", "rmdir", "copy_file_range", "sendfile", "chmod", "fchmod", "fchmodat"),
 )
-_ATTACH_LIMIT_S = 30.0
+_ATTACH_LIMIT_S = 120.0
 _CALL = re.compile(r"(\d+)\s+(\w+)\((.*)")
 
 

@@ -231,7 +231,7 @@ def test_other_commands_do_not_load_the_audit():
         "import lastgood.cli.ls_command, lastgood.cli.run_command, lastgood.cli.answers\n"
         "print(sorted(m for m in sys.modules if m in ('yaml', 'tree_sitter') or m.startswith('lastgood.audit.')))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=180)
     assert done.stdout.splitlines()[-1] == "['lastgood.audit.formats', 'lastgood.audit.formats.answers']"
 
 
@@ -439,7 +439,7 @@ def test_colours_need_a_terminal_and_no_color_is_honoured():
             env={**os.environ, "TERM": "xterm", "NO_COLOR": "", **environment},
             stdout=writer,
         )
-        assert done.wait(60) == 1
+        assert done.wait(180) == 1
         os.close(writer)
         return os.read(reader, 100_000).decode()
 

@@ -208,13 +208,13 @@ def test_safetensors_needs_no_library_of_arrays(job, save_step, tmp_path):
         "sys.exit(main(sys.argv[1:]))\n"
     )
     to = str(tmp_path / "out.safetensors")
-    subprocess.run([sys.executable, "-c", code, "export", str(job.path), "--to", to], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code, "export", str(job.path), "--to", to], check=True, timeout=180)
     assert load_file(to)["model.w"].tolist() == [1.0] * 8
     end = subprocess.run(
         [sys.executable, "-c", code, "export", str(job.path), "--to", str(tmp_path / "out.pt")],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=False,
     )
     assert end.returncode == 2

@@ -96,7 +96,7 @@ def test_without_permission(job, save_step, name, tmp_path):
         if str(directory).startswith("/tmp/"):
             directory.chmod(0o755)
     end = subprocess.run(
-        [sys.executable, "-c", code, *command(name, job.path)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code, *command(name, job.path)], capture_output=True, text=True, timeout=180, check=False
     )
     assert end.returncode == 77, end.stderr
     assert "Traceback" not in end.stderr
@@ -111,7 +111,7 @@ def test_a_terminal_without_unicode_gets_escapes(job, save_step):
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=True,
     )
     assert "gr\\xf6\\xdfe 1.5" in end.stdout

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 def run(words: Sequence[object], **popen: object) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "lastgood", *map(str, words)]
-    return subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=60, check=False, **popen)  # type: ignore[call-overload, no-any-return]
+    return subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=180, check=False, **popen)  # type: ignore[call-overload, no-any-return]
 
 
 def with_closed_pipe(*words: object) -> "subprocess.CompletedProcess[str]":
@@ -61,7 +61,7 @@ def test_an_error_keeps_its_code_when_nobody_reads_it(job: JobDirectory) -> None
     reader, writer = os.pipe()
     os.close(reader)
     command = [sys.executable, "-m", "lastgood", "ls", str(job.path / "nowhere")]
-    end = subprocess.run(command, stdout=writer, stderr=writer, timeout=60, check=False)
+    end = subprocess.run(command, stdout=writer, stderr=writer, timeout=180, check=False)
     os.close(writer)
     assert end.returncode == 66
 
@@ -78,7 +78,7 @@ def test_a_full_disk_behind_the_output_is_said_and_is_74_unless_the_answer_is_wo
 def test_a_parent_that_closed_standard_output_gets_the_answer(damaged: JobDirectory) -> None:
     for command, code in (("ls", 0), ("verify", 65)):
         words = [sys.executable, "-m", "lastgood", command, str(damaged.path)]
-        end = subprocess.run(["bash", "-c", 'exec "$@" >&-', "bash", *words], timeout=60, check=False)
+        end = subprocess.run(["bash", "-c", 'exec "$@" >&-', "bash", *words], timeout=180, check=False)
         assert end.returncode == code
 
 

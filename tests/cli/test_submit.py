@@ -102,7 +102,7 @@ def test_the_printed_script_passes_shellcheck(lastgood, tmp_path):
         "script", "--job", "a b", "--time", "2:00:00", "--segments", "3", "--", "sh", "-c", "echo $HOME; it's"
     )
     (tmp_path / "x.sh").write_text(said.out)
-    subprocess.run(["shellcheck", tmp_path / "x.sh"], timeout=60, check=True)
+    subprocess.run(["shellcheck", tmp_path / "x.sh"], timeout=180, check=True)
 
 
 def test_work_is_counted_in_segments_that_run_after_each_other(lastgood, fake, tmp_path):

@@ -111,7 +111,7 @@ def start_munge() -> None:
         start_new_session=True,
         check=False,
     )
-    wait_until(_munge_answers, "munged answers", 10)
+    wait_until(_munge_answers, "munged answers", 120)
 
 
 def _munge_answers() -> bool:

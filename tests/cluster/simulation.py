@@ -18,7 +18,7 @@ from .slurm import SlurmCluster
 
 MDRUN = ("gmx", "mdrun", "-ntmpi", "1", "-ntomp", "1", "-reprod")
 RESULTS = ("confout.gro", "ener.edr", "traj.trr", "traj_comp.xtc")
-LIMIT_S = 150.0
+LIMIT_S = 200.0
 
 
 class Simulation:

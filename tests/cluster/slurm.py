@@ -37,6 +37,8 @@ ENDED = frozenset(
     ]
 )
 _HISTORY = "JobID,JobIDRaw,JobName,State,ExitCode,Start,End,Elapsed,NodeList,Partition,AllocTRES,Reason"
+LIMIT_S = 240.0
+"""For whatever a test waits for. Nothing comes near it on a quiet machine; a busy one is given time."""
 _NODE_VARIABLE = "TEST_CLUSTER_NODE"
 
 
@@ -145,7 +147,7 @@ class SlurmCluster:
             ],
             self.directory / "mariadbd.log",
         )
-        self.wait_until(lambda: self._listens("mariadbd", port), "mariadbd listens", 30)
+        self.wait_until(lambda: self._listens("mariadbd", port), "mariadbd listens", LIMIT_S)
 
     def _write_configuration(self) -> None:
         assert self._ports is not None
@@ -215,7 +217,7 @@ class SlurmCluster:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM", "SBATCH"))}
         return inherited | {"SLURM_CONF": str(self.directory / "slurm.conf"), "PATH": machine.PATH}
 
-    def run(self, *words: str | Path, limit_s: float = 60) -> subprocess.CompletedProcess[str]:
+    def run(self, *words: str | Path, limit_s: float = LIMIT_S) -> subprocess.CompletedProcess[str]:
         """Runs a command on this cluster; its exit code is for the caller to look at."""
         return subprocess.run(
             [*map(str, words)],
@@ -286,16 +288,16 @@ class SlurmCluster:
         names = output[0].split("|")
         return [dict(zip(names, line.split("|"), strict=True)) for line in output[1:]]
 
-    def wait_for(self, job_id: int, *states: str, limit_s: float = 60) -> str:
+    def wait_for(self, job_id: int, *states: str, limit_s: float = LIMIT_S) -> str:
         """Waits until the job is in one of these states, and returns it."""
         self.wait_until(lambda: self.state(job_id) in states, f"job {job_id} is {' or '.join(states)}", limit_s, job_id)
         return self.state(job_id)
 
-    def wait_ended(self, job_id: int, limit_s: float = 60) -> str:
+    def wait_ended(self, job_id: int, limit_s: float = LIMIT_S) -> str:
         """Waits until Slurm is done with the job and none of its processes is left, and returns the last state."""
         return self.wait_for(job_id, *ENDED, limit_s=limit_s)
 
-    def wait_restarted(self, job_id: int, restarts: int = 1, limit_s: float = 90) -> None:
+    def wait_restarted(self, job_id: int, restarts: int = 1, limit_s: float = LIMIT_S) -> None:
         """Waits until the job runs for the `restarts`-th time after its first."""
 
         def again() -> bool:
@@ -304,7 +306,7 @@ class SlurmCluster:
 
         self.wait_until(again, f"job {job_id} runs again", limit_s, job_id)
 
-    def wait_history(self, job_id: int, *states: str, limit_s: float = 30) -> list[dict[str, str]]:
+    def wait_history(self, job_id: int, *states: str, limit_s: float = LIMIT_S) -> list[dict[str, str]]:
         """Waits until the attempts' states in the accounting, oldest first, are these; it learns of ends a little
         later than slurmctld."""
 
@@ -314,7 +316,9 @@ class SlurmCluster:
         self.wait_until(lambda: told() == list(states), f"history of {job_id} is {states}", limit_s, job_id)
         return self.history(job_id)
 
-    def wait_until(self, true: Callable[[], object], what: str, limit_s: float, job_id: int | None = None) -> None:
+    def wait_until(
+        self, true: Callable[[], object], what: str, limit_s: float = LIMIT_S, job_id: int | None = None
+    ) -> None:
         """Waits; a failure shows the job, its output, the queue and the daemons' logs."""
         machine.wait_until(true, f"{self.name}: {what}", limit_s, lambda: self._evidence(job_id))
 
@@ -334,7 +338,7 @@ class SlurmCluster:
             words["job"] = ["scontrol", "show", "job", str(job_id)]
         for name, command in words.items() if "slurmctld" in self._daemons else ():
             try:
-                done = self.run(*command, limit_s=5)
+                done = self.run(*command, limit_s=30)
                 parts[name] = done.stdout + done.stderr
             except (OSError, subprocess.SubprocessError) as error:
                 parts[name] = str(error)
@@ -426,7 +430,7 @@ class SlurmCluster:
         if self._daemons[name].poll() is not None:
             self._start_node(name)
         self._resume([name])
-        self.wait_until(lambda: not self._unusable([name]), f"{name} is usable", 60)
+        self.wait_until(lambda: not self._unusable([name]), f"{name} is usable", LIMIT_S)
 
     def _start_node(self, name: str) -> None:
         self._daemons[name] = self._daemon("slurmd", "-D", "-N", name, **{_NODE_VARIABLE: f"{self.name}:{name}"})
@@ -439,7 +443,7 @@ class SlurmCluster:
     def start_controller(self) -> None:
         """Starts slurmctld and waits until it answers."""
         self._daemons["slurmctld"] = self._daemon("slurmctld", "-D")
-        self.wait_until(self._controller_answers, "slurmctld answers", 30)
+        self.wait_until(self._controller_answers, "slurmctld answers", LIMIT_S)
 
     def _controller_answers(self) -> bool:
         assert self._ports is not None
@@ -450,7 +454,7 @@ class SlurmCluster:
 
     # Between tests
 
-    def free(self, limit_s: float = 90) -> None:
+    def free(self, limit_s: float = LIMIT_S) -> None:
         """Cancels all jobs and waits until all daemons run and all nodes are idle."""
         if self._daemons["slurmctld"].poll() is not None:
             self.start_controller()

@@ -19,7 +19,7 @@ ONCE = '[ "${SLURM_RESTART_COUNT:-0}" != 0 ] || '
 
 def answer(cluster: SlurmCluster, *options: str) -> AccountingAnswer:
     words = [sys.executable, "-m", "lastgood", "history", "--sacct", *options, "--json"]
-    done = subprocess.run(words, env=cluster.environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(words, env=cluster.environment, capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 0, done.stderr
     return msgspec.json.decode(done.stdout, type=AccountingAnswer, strict=True)
 
@@ -64,7 +64,7 @@ def test_it_says_what_was_done(cluster: SlurmCluster, shared: Path) -> None:
     }
     cluster.restore_node("n4")
     for job, states in jobs.items():
-        cluster.wait_history(job, *states, limit_s=150)
+        cluster.wait_history(job, *states)
     cluster.wait_until(
         lambda: Counter(row["State"] for row in cluster.history(array)) == {"FAILED": 5}, "the array has failed", 60
     )

@@ -57,7 +57,7 @@ def test_after_a_rank_is_killed_both_nodes_restore_from_memory_in_the_same_alloc
     for rank in (0, 1):
         assert f"rank {rank} has {820 * (rank + 1)}" in output(shared)
     assert [line["State"] for line in cluster.history(job)] == ["COMPLETED"], "no other attempt of Slurm"
-    cluster.wait_until(lambda: not left_of(shared), "nothing is left", 20)
+    cluster.wait_until(lambda: not left_of(shared), "nothing is left")
 
 
 def test_a_rank_that_stands_still_on_the_second_node_is_found_and_says_where(
@@ -69,14 +69,14 @@ def test_a_rank_that_stands_still_on_the_second_node_is_found_and_says_where(
     assert hang["ranks"] == [0, 1], "asked for their stacks, on both nodes"
     assert "ranks.py" in output(shared).partition("lastgood: hang:")[2].partition("lastgood:")[0]
     assert "rank 1 on n2 begins at 20" in output(shared)
-    cluster.wait_until(lambda: not left_of(shared), "nothing is left", 20)
+    cluster.wait_until(lambda: not left_of(shared), "nothing is left")
 
 
 def test_when_srun_is_killed_the_ranks_save_and_the_job_goes_on_where_they_stopped(
     cluster: SlurmCluster, shared: Path
 ) -> None:
     job = submit(cluster, shared, TOGETHER, 150, "slow")
-    cluster.wait_until(lambda: list(shared.glob("job/checkpoints/*/manifest.json")), "a checkpoint", 60)
+    cluster.wait_until(lambda: list(shared.glob("job/checkpoints/*/manifest.json")), "a checkpoint")
     sruns = [p for p in left_of(shared) if p.name() == "srun" and "lastgood.launch.agent" not in p.cmdline()]
     for srun in sruns:
         srun.kill()
@@ -84,15 +84,15 @@ def test_when_srun_is_killed_the_ranks_save_and_the_job_goes_on_where_they_stopp
     (stopped,) = (e.data for e in read_events(open_job(shared / "job"), 1) if e.kind == "stopping" and "step" in e.data)
     (started,) = (e.data for e in read_events(open_job(shared / "job"), 2) if e.kind == "started")
     assert started["step"] == stopped["saved_step"] == stopped["step"]
-    cluster.wait_until(lambda: not left_of(shared), "nothing is left", 20)
+    cluster.wait_until(lambda: not left_of(shared), "nothing is left")
 
 
 def test_when_the_launcher_is_killed_nothing_of_it_is_left(cluster: SlurmCluster, shared: Path) -> None:
     job = submit(cluster, shared, TOGETHER, 4000, "slow")
-    cluster.wait_until(lambda: list(shared.glob("job/checkpoints/*/manifest.json")), "a checkpoint", 60)
+    cluster.wait_until(lambda: list(shared.glob("job/checkpoints/*/manifest.json")), "a checkpoint")
     (launcher,) = (p for p in left_of(shared) if "run" in p.cmdline() and "srun" not in p.name())
     launcher.kill()
-    cluster.wait_until(lambda: not left_of(shared), "nothing is left", 60)
+    cluster.wait_until(lambda: not left_of(shared), "nothing is left")
     assert cluster.wait_ended(job) == "FAILED"
 
 
@@ -106,17 +106,17 @@ def test_agents_take_nothing_from_the_command_and_are_not_ended_by_signals_for_i
         srun="--exclusive --cpus-per-task=4 --gres=gpu:2 --mem=1000",
         sbatch="--cpus-per-task=4 --gres=gpu:2 --mem=1000",
     )
-    cluster.wait_until(lambda: all(f"rank {n} is ready" in output(shared) for n in (0, 1)), "both ranks run", 60)
+    cluster.wait_until(lambda: all(f"rank {n} is ready" in output(shared) for n in (0, 1)), "both ranks run")
     assert "note: no agent" not in output(shared)
     # To all steps, and so to the agents, too.
     cluster.run("scancel", "--signal=USR2", str(job))
-    cluster.wait_until(lambda: output(shared).count("SIGUSR2") >= 2, "both ranks got it", 30)
+    cluster.wait_until(lambda: output(shared).count("SIGUSR2") >= 2, "both ranks got it")
     cluster.run("scancel", "--signal=USR1", str(job))
-    cluster.wait_until(lambda: output(shared).count("SIGUSR1") >= 2, "both ranks got it", 30)
+    cluster.wait_until(lambda: output(shared).count("SIGUSR1") >= 2, "both ranks got it")
     assert "the agents on" not in output(shared), "they live on"
     cluster.cancel(job)
     assert cluster.wait_ended(job).startswith("CANCELLED")
     for rank in (0, 1):
         assert f"rank {rank} on n" in output(shared)
     assert output(shared).count("SIGTERM\n") >= 2, output(shared)
-    cluster.wait_until(lambda: not left_of(shared), "nothing is left", 20)
+    cluster.wait_until(lambda: not left_of(shared), "nothing is left")

@@ -95,7 +95,7 @@ def test_before_the_time_limit_it_stops_by_itself_and_goes_on_by_requeue_or_in_t
     requeued.submit("--time=1", "--grace", grace, "--nodelist=n1")
     chained.submit("--time=1", "--grace", grace, "--nodelist=n2", "--segments=8", "--no-requeue")
     requeued.check_done(undisturbed.directory)
-    cluster.wait_until(lambda: not queued(cluster), "nothing is left in the queue", 150)
+    cluster.wait_until(lambda: not queued(cluster), "nothing is left in the queue")
     chained.check_results(undisturbed.directory)
     for one in (requeued, chained):
         outcomes = one.outcomes()
@@ -152,7 +152,7 @@ def test_two_mpi_ranks_are_asked_to_stop_and_later_one_is_killed(
     cluster.cancel(ranks.id, "--batch", "--signal=USR1")
     ranks.wait_text("continuing from step")
     ranks.processes("gmx_mpi")[-1].kill()
-    cluster.wait_ended(ranks.id, limit_s=150)
+    cluster.wait_ended(ranks.id)
     words = ["env", *(f"{name}={value}" for name, value in AS_ROOT.items()), *TWO_RANKS]
     alone = tmp_path / "alone"
     alone.mkdir()

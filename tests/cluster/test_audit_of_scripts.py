@@ -83,7 +83,7 @@ def test_a_directory_that_is_called_like_a_variable_is_not_there_and_the_job_end
 
 def test_the_live_policy_is_audited(cluster: SlurmCluster) -> None:
     def codes() -> set[str]:
-        done = cluster.run(sys.executable, "-m", "lastgood", "audit", "--json", "--policy", "live", limit_s=90)
+        done = cluster.run(sys.executable, "-m", "lastgood", "audit", "--json", "--policy", "live")
         answer = msgspec.json.decode(done.stdout.encode(), type=AuditAnswer)
         assert not answer.problems
         return {finding.code for finding in answer.findings}

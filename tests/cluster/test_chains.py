@@ -107,11 +107,11 @@ def test_a_job_that_may_not_be_requeued_goes_on_after_a_preemption_and_a_node_fa
     assert cluster.wait_ended(first) == "PREEMPTED", preempted.text()
     assert cluster.wait_ended(second) == "NODE_FAIL", failed.text()
     for work, how in ((preempted, "preempted"), (failed, "node failure")):
-        assert cluster.wait_ended(own_segments(work)[0], limit_s=90) == "COMPLETED", work.text()
+        assert cluster.wait_ended(own_segments(work)[0]) == "COMPLETED", work.text()
         work.check_answer()
         assert work.outcomes() == [how, "finished"], work.text()
     assert preempted.done_twice() == 0
-    cluster.wait_until(lambda: not queued(cluster), "nothing is left in the queue", 20)
+    cluster.wait_until(lambda: not queued(cluster), "nothing is left in the queue")
 
 
 def test_what_does_not_fit_into_the_time_after_a_signal_is_said_at_the_start(
@@ -143,7 +143,7 @@ def test_a_task_that_may_not_be_requeued_goes_on_as_the_same_task_with_the_same_
     assert cluster.wait_ended(f"{array}_4") == "COMPLETED", works[4].text()
     assert cluster.wait_ended(f"{array}_6") == "FAILED", works[6].text()
     segment = own_segments(works[6])[0]
-    assert cluster.wait_ended(segment, limit_s=90) == "COMPLETED", works[6].text()
+    assert cluster.wait_ended(segment) == "COMPLETED", works[6].text()
     first, second = cluster.show(f"{array}_6"), cluster.show(segment)
     for name in (
         "ArrayTaskId",
@@ -161,7 +161,7 @@ def test_a_task_that_may_not_be_requeued_goes_on_as_the_same_task_with_the_same_
         assert work.done_twice() == 0
     assert works[4].outcomes() == ["finished"]
     assert works[6].outcomes() == ["preempted", "finished"]
-    cluster.wait_until(lambda: not queued(cluster), "nothing is left in the queue", 20)
+    cluster.wait_until(lambda: not queued(cluster), "nothing is left in the queue")
 
 
 def test_a_task_asks_for_a_requeue_of_itself_alone(cluster: SlurmCluster, shared: Path) -> None:
@@ -178,7 +178,7 @@ def test_a_task_asks_for_a_requeue_of_itself_alone(cluster: SlurmCluster, shared
     signal_task(cluster, f"{array}_2")
     cluster.wait_restarted(f"{array}_2")
     for task, work in works.items():
-        assert cluster.wait_ended(f"{array}_{task}", limit_s=90) == "COMPLETED", work.text()
+        assert cluster.wait_ended(f"{array}_{task}") == "COMPLETED", work.text()
         work.check_answer()
     assert works[1].outcomes() == ["finished"]
     assert works[2].outcomes() == ["preempted", "finished"]

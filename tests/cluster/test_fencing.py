@@ -43,7 +43,7 @@ def test_an_attempt_on_a_node_that_is_cut_off_commits_nothing_and_ends(cluster: 
     cluster.wait_restarted(job_id)
     # slurmstepd is cut off, too, and takes no notice of the launcher's end.
     cluster.wait_until(lambda: not is_alive(rank) and not is_alive(launcher), "the old attempt has ended", 60, job_id)
-    assert cluster.wait_ended(job_id, limit_s=120) == "COMPLETED", work.text()
+    assert cluster.wait_ended(job_id) == "COMPLETED", work.text()
     cluster.wait_history(job_id, "NODE_FAIL", "COMPLETED")
     check_fenced(work)
     assert work.event(1, "ended")["exit_code"] == 81
@@ -65,7 +65,7 @@ def test_ranks_on_a_node_that_is_cut_off_commit_nothing_and_are_gone_once_it_is_
     cut_off(cluster, "n1")
     cluster.wait_restarted(job_id)
     cluster.wait_until(lambda: not is_alive(rank), "the old rank has ended", 60, job_id)
-    assert cluster.wait_ended(job_id, limit_s=120) == "COMPLETED", work.text()
+    assert cluster.wait_ended(job_id) == "COMPLETED", work.text()
     cluster.wait_history(job_id, "NODE_FAIL", "COMPLETED")
     check_fenced(work)
     work.check_answer()

@@ -63,7 +63,7 @@ def test_a_program_that_always_asks_to_be_run_again_and_gets_nowhere_is_stopped(
     cluster.configure(RequeueExit=listed)
     work = Work(cluster, shared, every=100, faults=[fault(5, "again", attempt="any")])
     job_id = work.submit(script=work.script("--max-restarts", "0"))
-    assert cluster.wait_ended(job_id, limit_s=90) == "FAILED", work.text()
+    assert cluster.wait_ended(job_id) == "FAILED", work.text()
     rows = cluster.wait_history(job_id, "REQUEUED", "FAILED")
     assert rows[-1]["ExitCode"] == ("82:0" if listed == "75" else "99:0")
     assert "without a newer checkpoint" in work.text()
@@ -78,7 +78,7 @@ def test_the_restart_limit_counts_over_restarts_of_slurm(cluster: SlurmCluster, 
     job_id = work.submit(script=work.script("--max-restarts", "2"))
     work.wait_step(22)
     cluster.run("scontrol", "requeue", str(job_id))
-    assert cluster.wait_ended(job_id, limit_s=120) == "FAILED", work.text()
+    assert cluster.wait_ended(job_id) == "FAILED", work.text()
     rows = cluster.wait_history(job_id, "REQUEUED", "FAILED")
     assert rows[-1]["ExitCode"] == "83:0"
     assert work.outcomes() == ["killed", "preempted", "killed", "killed"]

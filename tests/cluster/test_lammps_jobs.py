@@ -87,7 +87,7 @@ def test_a_time_limit_makes_segments_and_a_requeue(
     requeued.submit("--time=1", "--grace", grace, "--nodelist=n1")
     chained.submit("--time=1", "--grace", grace, "--nodelist=n2", "--segments=8", "--no-requeue")
     requeued.check_done(undisturbed_liquid.directory)
-    cluster.wait_until(lambda: not queued(cluster), "nothing is left in the queue", 150)
+    cluster.wait_until(lambda: not queued(cluster), "nothing is left in the queue")
     chained.check_results(undisturbed_liquid.directory)
     for one in (requeued, chained):
         outcomes = one.outcomes()

@@ -22,7 +22,7 @@ def test_a_plan_reaches_slurm_and_the_job(cluster: SlurmCluster, shared: Path) -
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=200,
             check=False,
         )
         assert done.returncode == 0, done.stderr

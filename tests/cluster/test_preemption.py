@@ -10,7 +10,7 @@ def _preempted_and_finished(work: Work, job_id: int, *, at_step: int) -> None:
     work.wait_step(at_step)
     work.cluster.preempt(["n1"])
     work.cluster.wait_restarted(job_id)
-    assert work.cluster.wait_ended(job_id, limit_s=120) == "COMPLETED", work.text()
+    assert work.cluster.wait_ended(job_id) == "COMPLETED", work.text()
     work.check_answer()
 
 

@@ -14,7 +14,7 @@ def attempts_running(cluster: SlurmCluster) -> list[str]:
 
 
 def check_done_at_once(cluster: SlurmCluster, work: Work, job_id: int) -> None:
-    assert cluster.wait_ended(job_id, limit_s=120) == "COMPLETED", work.text()
+    assert cluster.wait_ended(job_id) == "COMPLETED", work.text()
     (row,) = cluster.wait_history(job_id, "COMPLETED")
     assert row["NodeList"] == "n[1-2]"
     assert cluster.show(job_id)["Restarts"] == "0"

@@ -31,7 +31,7 @@ def test_the_exit_code_reaches_slurm(cluster: SlurmCluster, shared: Path) -> Non
     assert not lost.is_finished
     for name, (work, job_id) in jobs.items():
         cluster.wait_restarted(job_id)
-        assert cluster.wait_ended(job_id, limit_s=90) == "COMPLETED", (name, work.text())
+        assert cluster.wait_ended(job_id) == "COMPLETED", (name, work.text())
         rows = cluster.wait_history(job_id, "REQUEUED", "COMPLETED")
         assert rows[0]["ExitCode"] == "75:0", name
         work.check_answer()
@@ -51,7 +51,7 @@ def test_the_signal_reaches_the_launcher_where_the_shell_does_not_die_of_it(
     cluster.preempt(["n1"])
     for name, (work, job_id) in jobs.items():
         cluster.wait_restarted(job_id)
-        assert cluster.wait_ended(job_id, limit_s=90) == "COMPLETED", (name, work.text())
+        assert cluster.wait_ended(job_id) == "COMPLETED", (name, work.text())
         work.check_answer()
         if name == "plain":
             assert work.outcomes() == ["", "finished"], work.text()

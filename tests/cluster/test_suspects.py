@@ -9,7 +9,7 @@ from .work import Work, fault
 def test_after_two_bus_errors_on_a_node_the_job_goes_on_elsewhere(cluster: SlurmCluster, shared: Path) -> None:
     work = Work(cluster, shared, steps=60, faults=[fault(25, "bus", attempt="any", node="n1")])
     job_id = work.submit()
-    assert cluster.wait_ended(job_id, limit_s=90) == "COMPLETED", work.text()
+    assert cluster.wait_ended(job_id) == "COMPLETED", work.text()
     rows = cluster.wait_history(job_id, "REQUEUED", "COMPLETED")
     assert [row["NodeList"] for row in rows] == ["n1", "n2"]
     assert cluster.show(job_id)["ExcNodeList"] == "n1"
@@ -26,7 +26,7 @@ def test_of_two_nodes_the_one_that_fails_is_left(cluster: SlurmCluster, shared: 
     """It is told by what srun says; and what the user excludes stays excluded."""
     work = Work(cluster, shared, ranks=2, steps=60, faults=[fault(25, "bus", rank=1, attempt="any", node="n2")])
     job_id = work.submit("--exclude=n3")
-    assert cluster.wait_ended(job_id, limit_s=120) == "COMPLETED", work.text()
+    assert cluster.wait_ended(job_id) == "COMPLETED", work.text()
     rows = cluster.wait_history(job_id, "REQUEUED", "COMPLETED")
     assert [row["NodeList"] for row in rows] == ["n[1-2]", "n[1,4]"]
     assert cluster.show(job_id)["ExcNodeList"] == "n[2-3]"
@@ -39,9 +39,9 @@ def test_a_job_that_may_not_be_requeued_leaves_the_node_with_a_next_segment(
 ) -> None:
     work = Work(cluster, shared, steps=60, faults=[fault(25, "bus", attempt="any", node="n1")])
     job_id = work.submit("--no-requeue")
-    assert cluster.wait_ended(job_id, limit_s=90) == "FAILED", work.text()
+    assert cluster.wait_ended(job_id) == "FAILED", work.text()
     (segment,) = cluster.run("squeue", "-h", "-a", "-o", "%A").stdout.split()
-    assert cluster.wait_ended(int(segment), limit_s=90) == "COMPLETED", work.text()
+    assert cluster.wait_ended(int(segment)) == "COMPLETED", work.text()
     (row,) = cluster.wait_history(int(segment), "COMPLETED")
     assert row["NodeList"] == "n2"
     assert work.outcomes() == ["hardware error", "hardware error", "finished"]
@@ -52,7 +52,7 @@ def test_a_node_that_the_user_asks_for_is_not_left(cluster: SlurmCluster, shared
     """It could never start again."""
     work = Work(cluster, shared, steps=60, faults=[fault(25, "bus", attempt="any", node="n1")])
     job_id = work.submit("--nodelist=n1")
-    assert cluster.wait_ended(job_id, limit_s=90) == "FAILED", work.text()
+    assert cluster.wait_ended(job_id) == "FAILED", work.text()
     (row,) = cluster.wait_history(job_id, "FAILED")
     assert row["ExitCode"] == "82:0"
     assert not any(event["kind"] == "excluded" for number in (1, 2, 3) for event in work.events(number))
@@ -73,7 +73,7 @@ def test_a_job_that_comes_back_to_a_node_that_died_under_it_twice_leaves_it(
         cluster.restore_node("n1")
     work.wait_text("as if its hardware failed")
     cluster.run("scontrol", "update", "NodeName=n[2-4]", "State=RESUME")
-    assert cluster.wait_ended(job_id, limit_s=120) == "COMPLETED", work.text()
+    assert cluster.wait_ended(job_id) == "COMPLETED", work.text()
     rows = cluster.wait_history(job_id, "NODE_FAIL", "NODE_FAIL", "REQUEUED", "COMPLETED")
     assert [row["NodeList"] for row in rows] == ["n1", "n1", "n1", "n2"]
     # The third start did not begin an attempt there.

@@ -20,11 +20,11 @@ def test_before_the_limit_the_job_saves_and_goes_on_by_requeue_or_by_a_segment_o
     third = noticed.submit("--time=1", "--signal=B:USR1@15", script=noticed.script("--grace", "15s"))
 
     alone.wait_text("waits behind this one")
-    assert cluster.wait_ended(first, limit_s=90) == "FAILED", alone.text()
+    assert cluster.wait_ended(first) == "FAILED", alone.text()
     cluster.wait_restarted(job_id)
     second = own_segments(alone)[0]
     for work, last in ((requeued, job_id), (alone, second), (noticed, third)):
-        assert cluster.wait_ended(last, limit_s=90) == "COMPLETED", work.text()
+        assert cluster.wait_ended(last) == "COMPLETED", work.text()
         work.check_answer()
         # The notice may come so early that there is a second limit on the way.
         assert work.outcomes() == ["time limit"] * (work.attempts - 1) + ["finished"], work.text()
@@ -39,7 +39,7 @@ def test_before_the_limit_the_job_saves_and_goes_on_by_requeue_or_by_a_segment_o
     assert [alone.event(n, "allocation")["chain"] for n in (1, 2)] == [str(first)] * 2
     # The segment, too, began with one more behind it, in case that it should not be the last.
     assert len(own_segments(alone)) == 2
-    cluster.wait_until(lambda: not queued(cluster), "nothing is left in the queue", 20)
+    cluster.wait_until(lambda: not queued(cluster), "nothing is left in the queue")
 
 
 def test_where_no_exit_code_requeues_the_job_asks_for_it_before_the_limit_and_at_the_limit(
@@ -54,13 +54,13 @@ def test_where_no_exit_code_requeues_the_job_asks_for_it_before_the_limit_and_at
     cluster.limit_in(second, 1)
     for work, job_id in ((known, first), (moved, second)):
         cluster.wait_restarted(job_id)
-        assert cluster.wait_ended(job_id, limit_s=90) == "COMPLETED", work.text()
+        assert cluster.wait_ended(job_id) == "COMPLETED", work.text()
         work.check_answer()
         assert work.outcomes() == ["time limit", "finished"], work.text()
         assert work.done_twice() == 0
         assert "scontrol requeue" in work.text()
         cluster.wait_history(job_id, "REQUEUED", "COMPLETED")
-    cluster.wait_until(lambda: not queued(cluster), "nothing is left in the queue", 20)
+    cluster.wait_until(lambda: not queued(cluster), "nothing is left in the queue")
 
 
 def test_a_limit_that_comes_by_surprise_is_met_by_each_means(cluster: SlurmCluster, shared: Path) -> None:
@@ -74,10 +74,10 @@ def test_a_limit_that_comes_by_surprise_is_met_by_each_means(cluster: SlurmClust
     cluster.wait_restarted(first)
     assert cluster.wait_ended(second) == "TIMEOUT", alone.text()
     for work, job_id in ((requeued, first), (alone, own_segments(alone)[0])):
-        assert cluster.wait_ended(job_id, limit_s=90) == "COMPLETED", work.text()
+        assert cluster.wait_ended(job_id) == "COMPLETED", work.text()
         work.check_answer()
         assert work.outcomes() == ["time limit", "finished"], work.text()
         assert work.event(1, "ended")["stop_cause"] == "time limit"
         assert work.done_twice() == 0
     cluster.wait_history(first, "REQUEUED", "COMPLETED")
-    cluster.wait_until(lambda: not queued(cluster), "nothing is left in the queue", 20)
+    cluster.wait_until(lambda: not queued(cluster), "nothing is left in the queue")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .machine import wait_until
-from .slurm import SlurmCluster
+from .slurm import LIMIT_S, SlurmCluster
 
 PROGRAM = '''
 """Random walks. Each rank has its own; with torch they also add up their steps over gloo."""
@@ -156,7 +156,7 @@ class Work:
                     stdout=subprocess.DEVNULL,
                 )
             )
-        assert [process.wait(120) for process in processes] == [0] * self.ranks
+        assert [process.wait(LIMIT_S) for process in processes] == [0] * self.ranks
         return self._answers(place)
 
     def answers(self) -> list[str]:
@@ -178,13 +178,13 @@ class Work:
         """The highest step that a rank has printed, in any attempt."""
         return max(map(int, re.findall(rf"step (\d+) of rank {rank} ", self.text())), default=0)
 
-    def wait_step(self, step: int, rank: int = 0, limit_s: float = 90) -> None:
+    def wait_step(self, step: int, rank: int = 0, limit_s: float = LIMIT_S) -> None:
         self.wait_until(lambda: self.reached(rank) >= step, f"step {step}", limit_s)
 
-    def wait_text(self, text: str, limit_s: float = 90) -> None:
+    def wait_text(self, text: str, limit_s: float = LIMIT_S) -> None:
         self.wait_until(lambda: text in self.text(), text, limit_s)
 
-    def wait_until(self, true: Any, what: str, limit_s: float = 90) -> None:
+    def wait_until(self, true: Any, what: str, limit_s: float = LIMIT_S) -> None:
         try:
             wait_until(true, what, limit_s)
         except AssertionError as error:

@@ -63,7 +63,7 @@ def test_a_page_shows_what_happens(page: str, home: Path, tmp_path: Path) -> Non
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
                     text=True,
-                    timeout=120,
+                    timeout=200,
                     check=False,
                 )
                 status = done.returncode if done.returncode >= 0 else 128 - done.returncode

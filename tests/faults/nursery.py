@@ -49,7 +49,7 @@ class Nursery:
             os.kill(pid, signal.SIGKILL)
         assert self._process.stdin and self._process.stdout
         self._process.stdin.close()
-        self._process.wait(10)
+        self._process.wait(100)
         self._process.stdout.close()
 
     def _ask(self, **request: object) -> int:

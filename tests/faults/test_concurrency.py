@@ -88,7 +88,7 @@ def test_first_starts_of_threads_that_share_a_process_id(place: Path) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(180)
     assert problems == []
     _assert_distinct(place / "job", AT_ONCE)
 

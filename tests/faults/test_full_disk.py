@@ -21,7 +21,7 @@ IMAGE_BYTES = 8 * 2**20
 
 
 def _run(*command: str) -> None:
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    subprocess.run(command, check=True, capture_output=True, timeout=180)
 
 
 @contextmanager

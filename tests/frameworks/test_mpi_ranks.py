@@ -19,7 +19,7 @@ from lastgood.store.reader import open_checkpoint
 pytest.importorskip("mpi4py", reason="needs mpi4py")
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not shutil.which("mpirun"), reason="needs mpirun")]
 
-LIMIT_S = 100.0
+LIMIT_S = 180.0
 OMPI = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",

@@ -22,7 +22,7 @@ torch = pytest.importorskip("torch")
 
 from lastgood.frameworks import torch_adapter, torch_copies  # noqa: E402 - needs torch
 
-LIMIT_S = 60.0
+LIMIT_S = 180.0
 
 
 # The order in which streams are asked ---------------------------------------------------------------------------------

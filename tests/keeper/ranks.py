@@ -14,7 +14,7 @@ from lastgood.keeper.client import Keeper
 from lastgood.keeper.protocol import Cleared, Event, Order
 from lastgood.store.jobdir import JobDirectory
 
-LIMIT_S = 60.0
+LIMIT_S = 180.0
 """Nothing that is waited for takes nearly as long."""
 
 

@@ -83,7 +83,7 @@ def test_touching_gets_all_pages_and_changes_nothing() -> None:
     made.view[:5] = b"hello"
     made.touch_in_background()
     assert made._toucher is not None
-    made._toucher.join(60)
+    made._toucher.join(180)
     assert os.fstat(made.fd).st_blocks * 512 == made.capacity
     assert bytes(made.view[:6]) == b"hello\0"
     made.close()
@@ -130,7 +130,7 @@ def test_limits_of_the_process_are_errors_too(limit: str) -> None:
         "try: Arena(1 << 30)\n"
         "except OSError as error: print('refused:', error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=180)
     assert done.stdout.startswith("refused:")
 
 

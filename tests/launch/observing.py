@@ -129,7 +129,7 @@ def main():
 
 def wait_for_standby():
     journal = Path(os.environ["LASTGOOD_JOB"], "attempts", "0001.events.jsonl")
-    end = time.monotonic() + 60
+    end = time.monotonic() + 180
     while "LASTGOOD_STANDBY" in os.environ and b'"kind":"standby"' not in journal.read_bytes():
         if time.monotonic() > end:
             sys.exit("no standby")
@@ -141,7 +141,7 @@ def observe():
     queue = context.Queue()
     child = context.Process(target=in_child, args=(queue, double, 21))
     child.start()
-    seen = {"start": at_start, "kernel": kernel(), "python": python(), "child": queue.get(timeout=60)}
+    seen = {"start": at_start, "kernel": kernel(), "python": python(), "child": queue.get(timeout=180)}
     child.join()
     seen["child ended"] = child.exitcode
     with open(os.environ["OBSERVATIONS"], "w") as file:

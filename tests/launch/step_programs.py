@@ -33,7 +33,7 @@ run = lastgood.Run({"common": common, "own": own}, every=10, random=False, keep=
 print(f"rank {rank} on {node} begins at {run.step}", flush=True)
 
 def wait_for(path):
-    end = time.monotonic() + 60
+    end = time.monotonic() + 180
     while not path.exists():
         assert time.monotonic() < end, path
         time.sleep(0.02)

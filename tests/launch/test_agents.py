@@ -280,7 +280,7 @@ class Household:
 def test_nodes_whose_agent_does_not_come_are_named_and_not_waited_for_again(
     allocation: Launcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agents_module, "READY_LIMIT_S", 5.0)
+    monkeypatch.setattr(agents_module, "READY_LIMIT_S", 12.0)
     said: list[str] = []
 
     def start(words: Sequence[str], environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
@@ -303,10 +303,10 @@ def test_nodes_whose_agent_does_not_come_are_named_and_not_waited_for_again(
     assert agents.are_there
     assert agents.sees_job == {"n1": True}
     assert [text for text in said if "no agent answers on n2" in text] == said
-    began = time.monotonic()
+    # Were they waited for, this would not come to an end.
+    monkeypatch.setattr(agents_module, "READY_LIMIT_S", 3600.0)
     agents.start()
     agents.look(Household(), Household())
-    assert time.monotonic() - began < 5.0
     agents.close()
     assert len(said) == 1
 

@@ -145,7 +145,7 @@ def test_a_reader_that_takes_nothing_does_not_keep_signals_away(launcher: Launch
     log = launcher.job / "log.txt"
     wait_for(lambda: log.exists() and log.stat().st_size > 100_000, "output in the log")
     process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 75
+    assert process.wait(180) == 75
     os.close(reader)
 
 
@@ -161,7 +161,7 @@ def test_a_reader_that_is_gone_does_not_stop_the_job(launcher: Launcher) -> None
 def test_a_parent_that_closed_standard_output_does_not_get_it_into_our_files(launcher: Launcher) -> None:
     run = [sys.executable, "-m", "lastgood", "run", "--job", str(launcher.job), "--", "echo", "words"]
     line = 'exec "$@" <&- >&- 2>&-'
-    ended = subprocess.run(["bash", "-c", line, "bash", *run], env=launcher.environment, timeout=60, check=False)
+    ended = subprocess.run(["bash", "-c", line, "bash", *run], env=launcher.environment, timeout=180, check=False)
     assert ended.returncode == 0
     files = [path for path in launcher.job.rglob("*") if path.is_file() and b"words\n" in path.read_bytes()]
     assert files == [launcher.job / "log.txt"]
@@ -214,7 +214,7 @@ def test_orphans_become_the_launchers_and_are_reaped(launcher: Launcher, script)
     me = psutil.Process(process.pid)
     wait_for(lambda: len(me.children(recursive=True)) == 1, "orphans reaped")
     process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 75
+    assert process.wait(180) == 75
 
 
 def test_children_that_the_launcher_had_before_are_not_the_commands(launcher: Launcher) -> None:
@@ -222,11 +222,12 @@ def test_children_that_the_launcher_had_before_are_not_the_commands(launcher: La
     line = 'sleep 600 & echo $! > "$1"; shift; exec "$@"'
     other = launcher.directory / "other.pid"
     process = launcher.start("true", executable=None)
-    process.wait(60)
+    process.wait(180)
     words = ["bash", "-c", line, "bash", str(other), *process.args]
 
     assert (
-        subprocess.run(words, env=launcher.environment, cwd=launcher.directory, timeout=60, check=False).returncode == 0
+        subprocess.run(words, env=launcher.environment, cwd=launcher.directory, timeout=180, check=False).returncode
+        == 0
     )
     pid = int(other.read_text())
     os.kill(pid, 0)

@@ -162,6 +162,6 @@ def test_a_keeper_that_is_frozen_is_not_waited_for_without_end(tmp_path: Path, m
     finally:
         keeper.resume()
     assert said == [f"the keeper (process {keeper.pid}) does not answer; going on without it"]
-    keeper.wait(60)
+    keeper.wait(180)
     assert hold._process is not None
-    hold._process.wait(60)
+    hold._process.wait(180)

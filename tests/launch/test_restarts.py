@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 def state(launcher: Launcher) -> tuple[str, int]:
     """What `lastgood status` says of the job, and its exit code."""
     command = [sys.executable, "-m", "lastgood", "status", "--json", str(launcher.job)]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    said = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
     return json.loads(said.stdout)["state"], said.returncode
 
 

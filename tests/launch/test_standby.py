@@ -140,10 +140,10 @@ def test_what_a_standby_takes_is_measured_shown_and_the_first_to_be_given_up(sta
     assert process.nice() == psutil.Process(standing.launcher.processes[0].pid).nice()
     assert process.status() == psutil.STATUS_SLEEPING
     status = [sys.executable, "-m", "lastgood", "status", str(standing.launcher.job)]
-    shown = subprocess.run(status, capture_output=True, text=True, timeout=60, check=True).stdout
+    shown = subprocess.run(status, capture_output=True, text=True, timeout=180, check=True).stdout
     assert f"standby    ready: {said['modules']} modules imported, " in shown
     standing.finish()
-    shown = subprocess.run(status, capture_output=True, text=True, timeout=60, check=True).stdout
+    shown = subprocess.run(status, capture_output=True, text=True, timeout=180, check=True).stdout
     assert "standby  " not in shown
 
 
@@ -165,7 +165,7 @@ def test_no_standby_outlives_its_launcher(standing: Standing, how: signal.Signal
     process = standing.process()
     standing.launcher.processes[-1].send_signal(how)
     wait_for(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE, "the standby's end")
-    standing.launcher.processes[-1].wait(60)
+    standing.launcher.processes[-1].wait(180)
     wait_for(lambda: not standing.launcher.survivors(), "no process left")
 
 

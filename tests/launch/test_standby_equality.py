@@ -159,7 +159,7 @@ for step in run.steps(40):
     attempt = os.environ["LASTGOOD_ATTEMPT"]
     if "KILLED" in os.environ and step == {"1": 11, "2": 23}.get(attempt):
         journal = os.path.join(os.environ["LASTGOOD_JOB"], "attempts", f"000{attempt}.events.jsonl")
-        end = time.monotonic() + 60
+        end = time.monotonic() + 180
         while '"kind":"standby"' not in open(journal).read() and time.monotonic() < end:
             time.sleep(0.02)
         os.kill(os.getpid(), signal.SIGKILL)

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 def status(job: Path, *options: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "lastgood", "status", str(job), *options]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
 
 
 def answer(job: Path) -> tuple[int, StatusAnswer]:
@@ -152,7 +152,7 @@ def test_a_program_that_vanished_without_a_launcher_may_have_lost_steps_that_nob
 ) -> None:
     loop = script("alone.py", LOOP.replace('os.environ["LASTGOOD_ATTEMPT"] == attempt', "True"))
     environment = {**os.environ, "LASTGOOD_JOB": str(launcher.job)}
-    alone = subprocess.run([sys.executable, loop, "30", "1:13:kill"], env=environment, timeout=60, check=False)
+    alone = subprocess.run([sys.executable, loop, "30", "1:13:kill"], env=environment, timeout=180, check=False)
     assert alone.returncode == -signal.SIGKILL
     _, told = answer(launcher.job)
     assert (told.attempts[0].lost_steps, told.attempts[0].is_loss_known) == (0, False)

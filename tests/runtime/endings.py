@@ -18,7 +18,7 @@ def say(text: object) -> None:
     print(text, flush=True)
 
 
-def wait_until_asked(run: lastgood.Run, limit_s: float = 60.0) -> None:
+def wait_until_asked(run: lastgood.Run, limit_s: float = 180.0) -> None:
     """Sits in a step's body until a signal has raised its flag."""
     flags = run._session._signals  # type: ignore[union-attr]
     end = time.monotonic() + limit_s
@@ -73,7 +73,7 @@ def impatient(job: str) -> None:
     for step in run.steps(5):
         if step == 2:
             say("ready")
-            time.sleep(60)
+            time.sleep(600)
 
 
 def outside(job: str, when: str) -> None:
@@ -163,7 +163,7 @@ def helpers(job: str, kind: str) -> None:
             helper.start()
             # At once: it may not have run a single line yet.
             helper.terminate()
-            helper.join(20)
+            helper.join(180)
             say(f"helper {helper.exitcode}")
         if step == 2 and kind == "exits":
             pid = os.fork()

@@ -13,7 +13,7 @@ import lastgood
 from lastgood.runtime import copying, overlap
 from runtime.training import Average, Tied, join, seed
 
-LIMIT_S = 60.0
+LIMIT_S = 180.0
 WIDTH = 128
 overlap.LEAST_BYTES = 4 * WIDTH * WIDTH // 2
 """A weight of this width and height is large enough to be copied late, here."""

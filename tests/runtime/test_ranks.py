@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -115,12 +114,11 @@ def test_saves_by_time_are_of_the_same_step_on_all_ranks(programs: Zygote, path:
 @both_ways
 @pytest.mark.parametrize("how", ["killed", "raises"])
 def test_when_one_rank_ends_the_others_end_soon_and_name_it(programs: Zygote, path: Path, how: str) -> None:
-    begun = time.monotonic()
+    # Soon is within the limit of any wait here, which is far less than an hour.
     codes, outputs = go(programs, path, how, rank_limit="1h")
     assert codes[1] == (-signal.SIGKILL if how == "killed" else 1)
     assert codes[0] == 87, outputs[0]
     assert "waited for ranks 1 in vain" in outputs[0] or "waited for other ranks in vain" in outputs[0]
-    assert time.monotonic() - begun < 60
     assert steps_saved(path) == [3]
 
 
@@ -128,15 +126,16 @@ def test_when_one_rank_ends_the_others_end_soon_and_name_it(programs: Zygote, pa
 def test_a_rank_that_raises_does_not_wait_for_one_that_is_busy(programs: Zygote, path: Path) -> None:
     pids = programs.ranks(HERE + "go", job=str(path), how="raises while the other is slow")
     programs.wait_for_output(pids[0], "asleep")
-    assert programs.wait(pids[1], limit_s=20) == 1
+    assert programs.wait(pids[1]) == 1
+    # The other would have ended otherwise, when it had slept enough.
     os.kill(pids[0], signal.SIGKILL)
-    programs.wait(pids[0])
+    assert programs.wait(pids[0]) == -signal.SIGKILL
 
 
 @both_ways
 def test_a_rank_that_hangs_is_waited_for_as_long_as_was_said(programs: Zygote, path: Path) -> None:
     pids = programs.ranks(HERE + "go", job=str(path), how="hangs", rank_limit="2s")
-    assert programs.wait(pids[0], limit_s=50) == 87
+    assert programs.wait(pids[0]) == 87
     assert "waited for ranks 1 in vain" in programs.output(pids[0])
     os.kill(pids[1], signal.SIGKILL)
     programs.wait(pids[1])

@@ -182,7 +182,7 @@ def test_a_launcher_that_is_tried_again_is_refused_again(
     command = [sys.executable, "-c", PROGRAM, str(path)] if kind == "library" else ["touch", "ran"]
     launcher = [sys.executable, "-m", "lastgood", "run", "--job", str(path), *wrapping, "--", *command]
     for _ in range(2):
-        ended = subprocess.run(launcher, capture_output=True, text=True, timeout=60, check=False)
+        ended = subprocess.run(launcher, capture_output=True, text=True, timeout=180, check=False)
         assert ended.returncode == StartRefusedError.exit_code, ended.stderr
         assert "SLURM_RESTART_COUNT=1" in ended.stderr
     assert not (tmp_path / "ran").exists()
@@ -439,7 +439,7 @@ def test_a_checkpoint_that_cannot_be_read_now_is_not_marked_for_ever(
 
 def run_program(path: Path, *, prefix: tuple[str, ...] = (), **popen: Any) -> subprocess.CompletedProcess[str]:
     command = [*prefix, sys.executable, "-c", PROGRAM, str(path)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **popen)
+    return subprocess.run(command, capture_output=True, text=True, timeout=180, check=False, **popen)
 
 
 @pytest.mark.slow

@@ -52,7 +52,7 @@ def go(
             depart(how, run, job)
         if step == 5 and rank == 0 and how == "raises while the other is slow":
             say("asleep")
-            time.sleep(30)
+            time.sleep(600)
         if step == 5 and how == "asked":
             wait_until_asked(run) if rank == 1 else None
         if step == 5 and how == "break" and rank == 1:

@@ -71,7 +71,7 @@ def test_it_reads_like_this():
 def test_shellcheck_has_nothing_to_say(script, tmp_path):
     path = tmp_path / "batch.sh"
     path.write_text(batch_script(script))
-    end = subprocess.run(["shellcheck", path], capture_output=True, text=True, timeout=60, check=False)
+    end = subprocess.run(["shellcheck", path], capture_output=True, text=True, timeout=180, check=False)
     assert (end.returncode, end.stdout) == (0, "")
 
 
@@ -80,7 +80,7 @@ def test_the_shell_runs_what_was_given(script, tmp_path):
     told = msgspec.structs.replace(script, python="printf")
     # printf of these words: its format is "-m".
     text = batch_script(told).replace("exec printf -m", "exec printf '%s\\0'")
-    end = subprocess.run(["sh", "-c", text], capture_output=True, text=True, timeout=60, check=True)
+    end = subprocess.run(["sh", "-c", text], capture_output=True, text=True, timeout=180, check=True)
     words = ["lastgood", "run", "--job", script.job, *script.run_options, "--", *script.command]
     assert end.stdout.split("\0")[:-1] == words
 

@@ -35,14 +35,14 @@ def test_no_number_is_claimed_twice(fresh_job):
     start = threading.Barrier(8)
 
     def claim():
-        start.wait(10)
+        start.wait(100)
         claimed.append(claim_attempt(fresh_job, "a").attempt)
 
     threads = [threading.Thread(target=claim) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(100)
     assert sorted(claimed) == list(range(1, 9))
 
 

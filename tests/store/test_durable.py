@@ -73,14 +73,14 @@ def test_one_of_many_creators_wins(tmp_path, monkeypatch, has_links):
     start = threading.Barrier(8)
 
     def create(number):
-        start.wait(10)
+        start.wait(100)
         results.append((durable.create_file(tmp_path / "x", b"%d" % number), number))
 
     threads = [threading.Thread(target=create, args=(n,)) for n in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(100)
     winners = [number for won, number in results if won]
     assert len(winners) == 1
     assert (tmp_path / "x").read_bytes() == b"%d" % winners[0]
@@ -124,7 +124,7 @@ def test_appended_lines_do_not_mix(tmp_path):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(100)
     for file in files:
         file.flush()
         file.close()

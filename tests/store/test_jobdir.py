@@ -22,14 +22,14 @@ def test_many_at_once_get_the_same_job(tmp_path):
     start = threading.Barrier(8)
 
     def create():
-        start.wait(10)
+        start.wait(100)
         found.append(create_job(tmp_path / "job").id)
 
     threads = [threading.Thread(target=create) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(100)
     assert len(found) == 8
     assert len(set(found)) == 1
 

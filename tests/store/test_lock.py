@@ -52,7 +52,7 @@ def test_a_child_that_inherited_it_keeps_it(job):
             lock_job(job)
     finally:
         child.kill()
-        child.communicate(timeout=30)
+        child.communicate(timeout=180)
     lock_job(job).close()
 
 
@@ -65,7 +65,7 @@ def test_death_releases_it_and_nothing_is_left_to_clean_up(job):
         "lock = lock_job(open_job(sys.argv[1]))\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    end = subprocess.run([sys.executable, "-c", code, str(job.path)], timeout=60, check=False)
+    end = subprocess.run([sys.executable, "-c", code, str(job.path)], timeout=180, check=False)
     assert end.returncode == -9
     with lock_job(job):
         assert f"process {os.getpid()}" in (job.path / layout.LOCK_FILE).read_text()

@@ -115,7 +115,7 @@ def test_several_processes_note_the_same_job_at_the_same_time(tmp_path: Path) ->
     for process in noting:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-    ends = [process.communicate("go\n", timeout=60) for process in noting]
+    ends = [process.communicate("go\n", timeout=180) for process in noting]
     assert [process.returncode for process in noting] == [0, 0, 0], [err for _, err in ends]
     record = Records(tmp_path / "state").read(tmp_path / "job")
     assert record is not None

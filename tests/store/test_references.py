@@ -213,13 +213,13 @@ def test_a_sweep_waits_for_a_commit_that_has_looked(job):
 
     def late(self):
         thread.start()
-        started.wait(10)
+        started.wait(100)
         real(self)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(durable.NewFile, "publish", late)
         writer.commit(1)
-    thread.join(10)
+    thread.join(100)
     assert swept == [[]]
     assert open_checkpoint(job, writer.name).verify() == []
 
