@@ -204,6 +204,12 @@ class Distances(NamedTuple):
 
 def measured(left: Flat, right: Flat, dtype: str = "") -> Distances:
     """Absolute, relative and ULP distance of each pair; `dtype` names a type of ENCODED whose bits they are."""
+    # Signalling NaN complain whatever is done with them.
+    with np.errstate(all="ignore"):
+        return _measured(left, right, dtype)
+
+
+def _measured(left: Flat, right: Flat, dtype: str) -> Distances:
     count = len(left)
     nothing = np.zeros(count, bool)
     ulp, has_ulp = np.zeros(count, np.uint64), nothing
@@ -229,11 +235,10 @@ def measured(left: Flat, right: Flat, dtype: str = "") -> Distances:
         return Distances(np.zeros(count), np.zeros(count), ulp, nothing, nothing, nothing, np.zeros(count))
     is_number = np.isfinite(a) & np.isfinite(b)
     has_ulp = is_number if left.dtype.itemsize <= (16 if kind == "c" else 8) else nothing
-    with np.errstate(all="ignore"):
-        magnitude = np.maximum(np.abs(a), np.abs(b))
-        absolute = np.abs(a - b)
-        # Divided first where the difference itself would be beyond the largest float.
-        relative = np.where(np.isinf(absolute), np.abs(a / magnitude - b / magnitude), absolute / magnitude)
+    magnitude = np.maximum(np.abs(a), np.abs(b))
+    absolute = np.abs(a - b)
+    # Divided first where the difference itself would be beyond the largest float.
+    relative = np.where(np.isinf(absolute), np.abs(a / magnitude - b / magnitude), absolute / magnitude)
     relative = np.where(magnitude > 0, relative, 0.0)
     return Distances(
         np.minimum(absolute, _MAX), relative, ulp, is_number, has_ulp, np.isnan(a) & np.isnan(b), np.abs(a)
