@@ -14,8 +14,10 @@ from lastgood.store.jobdir import JobDirectory, open_job
 
 
 class JobView:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, heartbeats: Path) -> None:
+        """`heartbeats`: where ranks keep them if no launcher gives them a directory."""
         self._path = path
+        self._heartbeats = heartbeats
         self._seen: tuple[int, int] = (0, -1)
         self._record: Record | None = None
 
@@ -37,7 +39,8 @@ class JobView:
     def heartbeats(self) -> dict[int, Heartbeat]:
         """Of each rank of the newest attempt that has sent one."""
         record = self.newest()
-        return read_heartbeats(directory_of(record)) if record is not None else {}
+        has_launcher = record is not None and bool(record.launch)
+        return read_heartbeats(directory_of(record) if record is not None and has_launcher else self._heartbeats)
 
     def _read(self, job: JobDirectory, number: int) -> None:
         journal = job.attempts / layout.events_file(number)

@@ -4,6 +4,7 @@
   work/         a copy of the directory in which the user stands; the command works here
   job/          of `lastgood run`
   state/        what our launcher remembers between jobs
+  heartbeats/   of programs that use our library, where our launcher does not run them
   output.txt    what the command and the launcher printed, all starts
 """
 
@@ -46,6 +47,10 @@ class Place(msgspec.Struct, frozen=True):
         return self.path / "state"
 
     @property
+    def heartbeats(self) -> Path:
+        return self.path / "heartbeats"
+
+    @property
     def output(self) -> Path:
         return self.path / "output.txt"
 
@@ -59,8 +64,15 @@ def make_place(root: Path, name: str, target: Target) -> Place:
     with explained("make the directory of a trial", place.path):
         place.path.mkdir(parents=True)
         place.state.mkdir()
+        place.heartbeats.mkdir()
         copy_work(target, place, avoid=root)
     return place
+
+
+def forget_heartbeats(place: Place) -> None:
+    """Those of a start that has ended are no sign of the next one."""
+    for file in place.heartbeats.glob("rank-*"):
+        file.unlink(missing_ok=True)
 
 
 def copy_work(target: Target, place: Place, avoid: Path) -> None:

@@ -75,7 +75,7 @@ class Trial:
         self._python = python
         self._process: subprocess.Popen[bytes] | None = None
         self._follower = Follower(place.output)
-        self._job = JobView(place.job)
+        self._job = JobView(place.job, place.heartbeats)
         self._finder = step_finder(target.step_pattern)
         self._told = TellingSteps()
         self._wrappers: list[str] = []
@@ -106,6 +106,10 @@ class Trial:
             processes.end_all(self.token)
             places.clear(self.place, self.target)
         own = {Env.TRIAL: self.token, Env.STATE_DIR: str(self.place.state), **self.environment}
+        if self.way is not Way.LASTGOOD:
+            # A program that uses our library is seen without our launcher, too.
+            own |= {Env.JOB: str(self.place.job), Env.HEARTBEATS: str(self.place.heartbeats)}
+            places.forget_heartbeats(self.place)
         self._told = TellingSteps()
         with self.place.output.open("ab") as output:
             try:
