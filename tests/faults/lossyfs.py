@@ -10,31 +10,19 @@ A program on it can leave a note in the log with `leave_note(fs.path, "committed
 """
 
 import os
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from multiprocessing.connection import Connection, Listener
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from faults.disk import Disk, Operation
+from lastgood.drill.filesystem import mounting
+from lastgood.drill.filesystem.mounting import Channel
+from lastgood.drill.filesystem.table import KILL, Failure
+
+__all__ = ["KILL", "NOTE_ATTRIBUTE", "LossyFS", "is_available", "leave_note", "mounted"]
 
 NOTE_ATTRIBUTE = "user.note"
-_START_LIMIT_S = 20.0
-KILL = -1
-"""As the error of a fault: the process that asks is killed, before its operation takes effect."""
-
-
-class Fault(NamedTuple):
-    operation: str
-    """Name of a method of `lossyfs_server.Operations`, or "change" for any that changes or flushes something."""
-    error: int
-    nth: int
-    """Which one fails, counted from when the fault was set."""
-    count: int
-    """How many fail from there on."""
 
 
 def leave_note(path: Path | str, text: str) -> None:
@@ -45,13 +33,9 @@ def leave_note(path: Path | str, text: str) -> None:
 class LossyFS:
     """A mounted file system, as a test sees it."""
 
-    def __init__(self, path: Path, connection: Connection) -> None:
-        self.path = path
-        self._connection = connection
-
-    def _ask(self, *request: object) -> Any:
-        self._connection.send(request)
-        return self._connection.recv()
+    def __init__(self, channel: Channel) -> None:
+        self.path = channel.path
+        self._ask: Any = channel.ask
 
     def reset(self, disk: Disk | None = None) -> None:
         """Hold exactly this (nothing, if None is given), all of it durable; no faults, an empty log."""
@@ -71,7 +55,7 @@ class LossyFS:
 
     def fail(self, operation: str, error: int, nth: int = 1, count: int = 1) -> None:
         """Answer `count` operations of that name with an error, from the nth on, counted from now."""
-        self._ask("fail", Fault(operation, error, nth, count))
+        self._ask("fail", Failure(operation, error, nth, count))
 
     def heal(self) -> None:
         """No more faults; counting begins anew."""
@@ -87,38 +71,12 @@ class LossyFS:
 
 
 def is_available() -> bool:
-    try:
-        import mfusepy  # noqa: F401
-    except (ImportError, OSError):
-        return False
-    return os.access("/dev/fuse", os.R_OK | os.W_OK)
+    return not mounting.missing()
 
 
 @contextmanager
 def mounted(path: Path) -> Iterator[LossyFS]:
     """Mount an empty one on a new directory; unmounted, and its process ended, on leaving."""
     path.mkdir(parents=True)
-    # Names of sockets are short; a test's directory may not be.
-    address = f"\0lossyfs-{os.getpid()}-{os.urandom(6).hex()}"
-    with Listener(address, "AF_UNIX") as listener:
-        server = subprocess.Popen(
-            [sys.executable, "-m", "faults.lossyfs_server", str(path), address[1:]], cwd=Path(__file__).parent.parent
-        )
-        try:
-            _await_mount(path, server)
-            with listener.accept() as connection:
-                yield LossyFS(path, connection)
-        finally:
-            subprocess.run(["fusermount3", "-u", "-z", str(path)], check=False, capture_output=True)
-            try:
-                server.wait(10)
-            except subprocess.TimeoutExpired:
-                server.kill()
-                server.wait()
-
-
-def _await_mount(path: Path, server: "subprocess.Popen[bytes]") -> None:
-    limit = time.monotonic() + _START_LIMIT_S
-    while not os.path.ismount(path):
-        assert server.poll() is None and time.monotonic() < limit, "the file system was not mounted"
-        time.sleep(0.005)
+    with mounting.mounted(["-m", "faults.lossyfs_server"], path, cwd=Path(__file__).parent.parent) as channel:
+        yield LossyFS(channel)

@@ -6,21 +6,20 @@ import signal
 import stat
 import sys
 import threading
-import time
-from contextlib import suppress
-from multiprocessing.connection import Client, Connection
+from collections.abc import Callable
 from typing import Any
 
 import mfusepy
 
 from faults.disk import ROOT, Disk, Flush, Names, Note, Operation, Truncate, Write
-from faults.lossyfs import KILL, NOTE_ATTRIBUTE, Fault
+from faults.lossyfs import KILL, NOTE_ATTRIBUTE
+from lastgood.drill.filesystem import mounting
+from lastgood.drill.filesystem.table import FaultTable
 
 
-def serve(mountpoint: str, address: str) -> None:
+def serve(mountpoint: str, descriptor: str) -> None:
     operations = Operations()
-    connection = Client(f"\0{address}", "AF_UNIX")
-    threading.Thread(target=operations.answer, args=(connection,), daemon=True).start()
+    mounting.serve(operations.requests(), mountpoint, int(descriptor))
     # Nothing is cached by the kernel, so that a reset is seen at once and every operation arrives here.
     mfusepy.FUSE(
         operations,
@@ -43,10 +42,8 @@ class Operations:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._counts: dict[str, int] = {}
-        self._faults: list[Fault] = []
+        self._table = FaultTable()
         self._has_links = True
-        self._delay_s = 0.0
         self._start(Disk())
 
     def _start(self, disk: Disk) -> None:
@@ -54,57 +51,43 @@ class Operations:
         self._log: list[Operation] = []
         self._next = max([ROOT, *disk.files, *disk.directories]) + 1
         self._modes: dict[int, int] = {}
-        self._heal()
+        self._table.heal()
 
-    def _heal(self) -> None:
-        self._delay_s = 0.0
-        self._faults.clear()
-        self._counts.clear()
+    def requests(self) -> dict[str, Callable[..., object]]:
+        """What the test may ask, answered between two operations."""
 
-    def answer(self, connection: Connection) -> None:
-        """Obey the test, in a thread of its own."""
-        with suppress(EOFError, OSError):
-            while True:
-                request, *arguments = connection.recv()
+        def have_links(yes: bool) -> None:
+            self._has_links = yes
+
+        def between(answer: Callable[..., object]) -> Callable[..., object]:
+            def locked(*arguments: object) -> object:
                 with self._lock:
-                    reply: object = None
-                    if request == "reset":
-                        self._start(arguments[0])
-                    elif request == "disk":
-                        reply = self._disk.copy()
-                    elif request == "log":
-                        reply = list(self._log)
-                    elif request == "counts":
-                        reply = dict(self._counts)
-                    elif request == "fail":
-                        fault = arguments[0]
-                        done = self._counts.get(fault.operation, 0)
-                        self._faults.append(fault._replace(nth=done + fault.nth))
-                    elif request == "heal":
-                        self._heal()
-                    elif request == "slow":
-                        self._delay_s = arguments[0]
-                    elif request == "links":
-                        self._has_links = arguments[0]
-                connection.send(reply)
+                    return answer(*arguments)
+
+            return locked
+
+        answers = {
+            "reset": self._start,
+            "disk": lambda: Disk.copy(self._disk),
+            "log": lambda: list(self._log),
+            "counts": self._table.counts,
+            "fail": self._table.fail,
+            "heal": self._table.heal,
+            "slow": self._table.slow,
+            "links": have_links,
+        }
+        return {name: between(answer) for name, answer in answers.items()}
 
     # -- helpers
 
     def _enter(self, operation: str, changes: bool = False) -> None:
         """Count the operation, and fail it if that is its turn."""
-        if changes and self._delay_s:
-            time.sleep(self._delay_s)
-        for name in (operation, "change") if changes else (operation,):
-            self._counts[name] = number = self._counts.get(name, 0) + 1
-            for fault in self._faults:
-                if fault.operation == name and fault.nth <= number < fault.nth + fault.count:
-                    self._strike(fault.error)
-
-    def _strike(self, error: int) -> None:
+        error = self._table.enter(operation, changes=changes)
         if error == KILL:
             os.kill(mfusepy.fuse_get_context()[2], signal.SIGKILL)
             error = errno.EINTR
-        raise OSError(error, os.strerror(error))
+        if error:
+            raise OSError(error, os.strerror(error))
 
     def _do(self, operation: Operation) -> None:
         self._log.append(operation)

@@ -1,0 +1,75 @@
+"""A directory that behaves as a disk which fills up, fails or becomes slow, for as long as it is told to.
+
+    with FaultyDisk(directory) as disk:
+        disk.fill(left_bytes=10_000)
+        disk.fail("fsync", errno.EIO, nth=2)
+        disk.heal()
+
+The directory is the same before, meanwhile and afterwards; only what is asked of it meanwhile goes through a FUSE file
+system of ours.
+"""
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from lastgood.drill.filesystem import mounting
+from lastgood.drill.filesystem.mounting import Channel
+from lastgood.drill.filesystem.table import Effects, Failure
+
+SERVER = ("-m", "lastgood.drill.filesystem.passing")
+
+
+class FaultyDisk:
+    """Mounted between `open` and `close`. Raises LastgoodError where it cannot be mounted."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._stack = ExitStack()
+        self._channel: Channel | None = None
+
+    def __enter__(self) -> "FaultyDisk":
+        self.open()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def open(self) -> None:
+        if self._channel is None:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._channel = self._stack.enter_context(mounting.mounted(SERVER, self.path))
+
+    def close(self) -> None:
+        """Unmount it, also while it is used. May be called again."""
+        self._channel = None
+        self._stack.close()
+
+    def fill(self, left_bytes: int = 0) -> None:
+        """ENOSPC once so many more bytes are used; free space is shown accordingly."""
+        self._ask("fill", left_bytes)
+
+    def fail(self, operation: str, error: int, *, nth: int = 1, count: int = 1) -> None:
+        """Answer calls of that name with an error, from the nth on, counted from now."""
+        self._ask("fail", Failure(operation, error, nth, count))
+
+    def slow(self, delay_s: float = 0.0, *, bytes_per_s: float = 0.0) -> None:
+        """Each change takes that much longer; reads and writes have that bandwidth together."""
+        self._ask("slow", delay_s, bytes_per_s)
+
+    def heal(self) -> None:
+        """As if nothing had been: no errors, no delay, all the space that there is."""
+        self._ask("heal")
+
+    def counts(self) -> dict[str, int]:
+        """How often each call was asked for since it was mounted, or healed."""
+        return dict(self._ask("counts"))
+
+    def effects(self) -> Effects:
+        """What came of the faults so far."""
+        effects: Effects = self._ask("effects")
+        return effects
+
+    def _ask(self, *request: object) -> Any:
+        assert self._channel is not None, "it is not mounted"
+        return self._channel.ask(*request)
