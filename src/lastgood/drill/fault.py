@@ -151,6 +151,10 @@ class Fault:
     def heal(self, scene: Scene) -> None:
         """Undo what outlives the injection. Called always, maybe twice, maybe without an injection."""
 
+    def take_down(self, scene: Scene) -> None:
+        """Remove what `prepare` has set up (a mount, a group). Called once, always, after the last `heal` and when nothing
+        of the trial lives any more: nobody uses it then."""
+
 
 class Answer(Enum):
     PASS = "pass"
