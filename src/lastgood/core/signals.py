@@ -1,6 +1,6 @@
 """Linux's signals by number and name. Pure: the `signal` module belongs to the layers that send them."""
 
-SIGHUP, SIGINT, SIGBUS, SIGKILL, SIGUSR1, SIGUSR2, SIGTERM = 1, 2, 7, 9, 10, 12, 15
+SIGHUP, SIGINT, SIGBUS, SIGKILL, SIGUSR1, SIGUSR2, SIGTERM, SIGCONT, SIGSTOP = 1, 2, 7, 9, 10, 12, 15, 18, 19
 
 _NAMES = {
     1: "SIGHUP",
@@ -18,6 +18,8 @@ _NAMES = {
     13: "SIGPIPE",
     14: "SIGALRM",
     15: "SIGTERM",
+    18: "SIGCONT",
+    19: "SIGSTOP",
     24: "SIGXCPU",
     25: "SIGXFSZ",
     31: "SIGSYS",
