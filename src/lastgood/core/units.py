@@ -6,6 +6,9 @@ import re
 from lastgood.core.errors import UsageError
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_BYTES = {"": 1, "B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_BYTES |= {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kKMGT]?i?B?)\Z")
 _PIECE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
 _CLOCK = re.compile(r"(?:(\d+)-)?(\d+):(\d{2})(?::(\d{2}))?\Z")
 
@@ -57,6 +60,18 @@ def duration(seconds: float) -> str:
     if minutes < 48 * 60:
         return f"{minutes // 60} h {minutes % 60} min"
     return f"{minutes // 1440} d {minutes % 1440 // 60} h"
+
+
+def parse_byte_size(text: str) -> int:
+    """Bytes in a size: "200MB", "1.5GiB", "4096". Raises UsageError.
+
+    >>> parse_byte_size("200MB"), parse_byte_size("1.5GiB"), parse_byte_size("4096")
+    (200000000, 1610612736, 4096)
+    """
+    match = _SIZE.match(text.strip())
+    if match is None or match[2] not in _BYTES:
+        raise UsageError(f"{text!r} is not a size", remedy='write bytes with their unit, such as "200MB" or "1GiB"')
+    return int(float(match[1]) * _BYTES[match[2]])
 
 
 def byte_size(count: float) -> str:
