@@ -49,6 +49,7 @@ MAX_STEP = 10**STEP_DIGITS - 1
 
 _CHECKPOINT = re.compile(r"(\d{12})-(\d{4,9})\Z")
 _ATTEMPT = re.compile(r"(\d{4,9})\.json\Z")
+_VALUES_FILE = re.compile(r"(\d{4,9})\.values-(\d{5,9})\.jsonl\Z")
 _PART = re.compile(r"rank-(\d{5,9})\.(json|safetensors)\Z")
 _CONSTANTS = re.compile(r"([0-9a-f]{32})-(\d{4,9})\.safetensors\Z")
 _STAGE = re.compile(r"[0-9a-f]{16}\.json\Z")
@@ -92,6 +93,12 @@ def events_file(attempt: int) -> str:
 
 def values_file(attempt: int, rank: int) -> str:
     return f"{attempt:04d}.values-{rank:05d}.jsonl"
+
+
+def parse_values_file(name: str) -> tuple[int, int] | None:
+    """Attempt and rank of a `values_file`; None for any other name."""
+    match = _VALUES_FILE.fullmatch(name)
+    return (int(match[1]), int(match[2])) if match else None
 
 
 def part_file(rank: int) -> str:

@@ -103,10 +103,20 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         lines = [f"{self.differing:,} of {self.compared:,} values differ"]
         if self.kind == "within":
             lines[0] += ", all within the tolerance"
-        lines += [f"first: {self.first}"] if self.first else []
-        lines += [f"largest absolute: {self.largest_absolute}"] if self.largest_absolute else []
-        lines += [f"largest relative: {self.largest_relative}"] if self.largest_relative else []
-        lines += [f"largest in ULP: {self.largest_ulp}"] if self.largest_ulp else []
+        told: dict[Difference, list[str]] = {}
+        for name, difference in (
+            ("first", self.first),
+            ("first beyond the tolerance", self.first_beyond if self.kind == "differs" else None),
+            ("largest absolute", self.largest_absolute),
+            ("largest relative", self.largest_relative),
+            ("largest in ULP", self.largest_ulp),
+        ):
+            if difference is not None:
+                told.setdefault(difference, []).append(name)
+        for difference, names in told.items():
+            # The first is told as such: that it is also beyond the tolerance goes without saying.
+            kept = [name for name in names if name != "first beyond the tolerance" or names == [name]]
+            lines.append(f"{' and '.join(kept)}: {difference}")
         return "\n".join(lines)
 
 

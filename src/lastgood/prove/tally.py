@@ -3,6 +3,8 @@
 import math
 from typing import Literal
 
+import msgspec
+
 from lastgood.prove.difference import EXACT, Comparison, Difference, Tolerance, join
 
 By = Literal["absolute", "relative", "ulp"]
@@ -16,6 +18,8 @@ class Tally:
         self.compared = 0
         self.differing = 0
         self.beyond = 0
+        self.beyond_in_all = 0
+        """Of joined answers, too."""
         self.notes: dict[str, None] = {}
         self.first: Difference | None = None
         self.first_beyond: Difference | None = None
@@ -32,6 +36,7 @@ class Tally:
         self.first = self.first or difference
         if not is_allowed:
             self.beyond += 1
+            self.beyond_in_all += 1
             self.first_beyond = self.first_beyond or difference
         bys: tuple[By, ...] = ("absolute", "relative", "ulp")
         for by in bys:
@@ -40,6 +45,7 @@ class Tally:
                 self._largest[by] = difference
 
     def join(self, comparison: Comparison) -> None:
+        self.beyond_in_all += comparison.beyond
         self._others.append(comparison)
 
     def note(self, text: str) -> None:
@@ -59,12 +65,8 @@ class Tally:
             largest_ulp=self._largest.get("ulp"),
         )
         answer = join([own] * bool(self.compared) + self._others, nothing)
-        if not self.notes:
-            return answer
-        return Comparison(
-            **{name: getattr(answer, name) for name in Comparison.__struct_fields__ if name != "notes"},
-            notes=tuple(dict.fromkeys([*answer.notes, *self.notes])),
-        )
+        notes = tuple(dict.fromkeys([*answer.notes, *self.notes]))
+        return msgspec.structs.replace(answer, notes=notes)
 
 
 def is_close(left: float, right: float, tolerance: Tolerance) -> bool:

@@ -102,6 +102,23 @@ def read_log(job: JobDirectory | Path | str, rank: int = 0) -> dict[int, dict[st
     return dict(sorted(log.items()))
 
 
+def read_logs_of_attempts(job: JobDirectory | Path | str, rank: int = 0) -> list[tuple[int, dict[int, dict[str, Any]]]]:
+    """What each attempt logged by itself, as [(number, {step: {name: value}})], since the newest start from zero: steps
+    that were done again are in several. As `read_log` otherwise."""
+    if not isinstance(job, JobDirectory):
+        job = open_job(job)
+    logs: list[tuple[int, dict[int, dict[str, Any]]]] = []
+    with durable.explained("read the log of", job.path):
+        for number in attempt_numbers(job):
+            if _is_new_start(job, number):
+                logs.clear()
+            log: dict[int, dict[str, Any]] = {}
+            for record in _records(job.attempts / layout.values_file(number, rank)):
+                _add(log, record)
+            logs.append((number, log))
+    return logs
+
+
 def _is_new_start(job: JobDirectory, number: int) -> bool:
     try:
         attempt = read_attempt(job, number)
