@@ -87,7 +87,7 @@ def account(records: list[Record], last_good_step: int | None, *, is_running: bo
     An attempt that still runs has lost nothing yet.
     """
     accounts = []
-    told = _with_ends_moved_inside(records)
+    told = with_ends_moved_inside(records)
     for i, record in enumerate(told):
         following = told[i + 1 :]
         kept = _resumed_at(following) if following else last_good_step
@@ -104,7 +104,7 @@ def account(records: list[Record], last_good_step: int | None, *, is_running: bo
     return accounts
 
 
-def _with_ends_moved_inside(records: list[Record]) -> list[Record]:
+def with_ends_moved_inside(records: list[Record]) -> list[Record]:
     """The launcher writes how its attempt ended into its own journal; that is the end of the last restart in it."""
     told = list(records)
     for i in range(len(told)):
