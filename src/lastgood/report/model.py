@@ -26,10 +26,10 @@ MEANINGS: dict[SpanKind, str] = {
     "hung": "from the last sign of life until the launcher called it a hang",
     "queued": "between two allocations of a scheduler",
     "down": "nobody ran the job: no launcher, no allocation",
-    "unseen": "nobody saw when the attempt ended: it ran for some of this time, and not for the rest",
+    "unseen": "nothing tells: it may have run for some of this time, and done work that nobody saw",
 }
 
-CheckpointState = Literal["good", "rejected", "damaged", "unreadable", "newer format", "incomplete", "gone"]
+CheckpointState = Literal["good", "rejected", "damaged", "unreadable", "newer format", "incomplete", "seen"]
 
 
 def _says(description: str) -> msgspec.Meta:
@@ -179,7 +179,7 @@ class Checkpoint(_Member, frozen=True):
     name: Annotated[str, _says("of its directory, or the file that an application wrote")]
     step: Step
     attempt: Attempt
-    state: Annotated[CheckpointState, _says("as far as its manifest tells; gone: an application's, seen once")]
+    state: Annotated[CheckpointState, _says("as far as its manifest tells; seen: an application's own, as its launcher saw it last")]
     problem: Annotated[str, _says("why it is not good; empty if it is")]
     created: Annotated[float | None, _says("when it was committed")]
     age_s: Annotated[float | None, _says("how old it was when the report was made")]
