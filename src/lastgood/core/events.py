@@ -18,6 +18,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
                   chain (the same for all segments of a submission), mechanism        by the launcher
       standby     is_ready, modules, uss_bytes, pss_bytes, took_s, reason by the launcher
       committed   step, name, bytes, write_s; stage, host if it is staged  a checkpoint exists
+      stalled     step, stall_s                                          how long the loop stood still for a save
       promoted    step, name, bytes, took_s                              from a stage to the job's own directory
       not_promoted step, error                                           it is tried again
       save_failed step, error                                            a save did not work
@@ -34,7 +35,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
       stopping    cause, step                                            a stop was asked for
       exception   type, text, step, rank                                 the program raised
       finished    step                                                   all steps are done
-      hang        what, rank                                             by the launcher
+      hang        what, ranks (asked for their stacks), silent_s         by the launcher
       ended       outcome, reason, exit_code, step, last_good_step,
                   made_progress, stop_cause; node on which a failure like
                   hardware's ended it                                    by the launcher
@@ -46,6 +47,14 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     kind: str
     at: float
     data: dict[str, Any] = {}
+
+
+KINDS = frozenset(
+    "started refused launched allocation surroundings standby committed stalled promoted not_promoted save_failed late "
+    "keeper_lost agents_lost snapshots paced rejected not_deleted deleted left stopping exception finished hang ended "
+    "decided excluded set_aside".split()
+)
+"""Those that this version knows: a reader that shows a journal to people says which others there are."""
 
 
 def encode(event: Event) -> bytes:
@@ -67,10 +76,20 @@ def _printable(value: Any) -> Any:
 def decode_lines(data: bytes) -> list[Event]:
     """The events in a journal. A torn last line, or any line that is not an event, is passed over:
     a journal tells what happened; it is never the proof that a checkpoint exists."""
-    events = []
-    for line in data.split(b"\n"):
-        try:
-            events.append(msgspec.json.decode(line, type=Event))
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-            continue
-    return events
+    return [event for line in data.split(b"\n") if (event := _decoded(line)) is not None]
+
+
+def torn_lines(data: bytes) -> list[int]:
+    """The numbers, from 1, of the lines that `decode_lines` passes over.
+
+    >>> torn_lines(b'{"kind":"started","at":1.0}\n{"kind":"comm')
+    [2]
+    """
+    return [i for i, line in enumerate(data.split(b"\n"), 1) if line and _decoded(line) is None]
+
+
+def _decoded(line: bytes) -> Event | None:
+    try:
+        return msgspec.json.decode(line, type=Event)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return None
