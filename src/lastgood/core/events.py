@@ -82,7 +82,7 @@ def decode_lines(data: bytes) -> list[Event]:
 def torn_lines(data: bytes) -> list[int]:
     """The numbers, from 1, of the lines that `decode_lines` passes over.
 
-    >>> torn_lines(b'{"kind":"started","at":1.0}\n{"kind":"comm')
+    >>> torn_lines(b'{"kind":"started","at":1.0}\\n{"kind":"comm')
     [2]
     """
     return [i for i, line in enumerate(data.split(b"\n"), 1) if line and _decoded(line) is None]

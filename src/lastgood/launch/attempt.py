@@ -313,12 +313,13 @@ class Running:
             self._standby.look(self._command, self._directory, self._given, self._lock_fd, self._journal)
 
     def _check_hang(self, now: float) -> None:
-        self._hang = self._watch.find_hang(self._console.last_output_at)
-        if not self._hang:
+        found = self._watch.find_hang(self._console.last_output_at)
+        if found is None:
             return
+        self._hang = found.what
         self._say(f"hang: {self._hang}", is_important=True)
         asked = self._watch.ask_for_stacks()
-        self._journal.write("hang", what=self._hang, ranks=asked)
+        self._journal.write("hang", what=self._hang, ranks=asked, silent_s=round(found.silent_s, 3))
         self._kill_at = now + _STACKS_S
 
     def _show(self, progress: Progress) -> None:

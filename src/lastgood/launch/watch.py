@@ -72,6 +72,13 @@ class LocalBeats:
         return asked
 
 
+class Standstill(msgspec.Struct, frozen=True):
+    """What has shown no sign of life for too long, in words, and for how long."""
+
+    what: str
+    silent_s: float
+
+
 class Watch:
     """Judges the heartbeats of the ranks. All times are monotonic."""
 
@@ -111,8 +118,8 @@ class Watch:
             good if good >= 0 else None,
         )
 
-    def find_hang(self, last_output_at: float) -> str:
-        """What has stood still for too long, in words; empty if nothing has.
+    def find_hang(self, last_output_at: float) -> "Standstill | None":
+        """What has stood still for too long; None if nothing has.
 
         Only ranks that still listen count: one whose loop has ended, or which is gone, may be silent.
         A command without heartbeats is judged by its output, and only if a limit was given.
@@ -122,18 +129,20 @@ class Watch:
             limit = self._policy.limit_s
             silent = now - max(last_output_at, self._started)
             if limit is None or silent <= limit:
-                return ""
-            return f"no heartbeat, and no output for {duration(silent)} (limit {duration(limit)})"
+                return None
+            return Standstill(f"no heartbeat, and no output for {duration(silent)} (limit {duration(limit)})", silent)
         for rank, beat in sorted(self._beats.items()):
             limit = hang.limit_s(self._learned[rank], self._policy)
             if beat.phase in hang.UNWATCHED_PHASES:
                 continue
-            if now - beat.at > limit and self._source.listens(rank):
-                return (
-                    f"rank {rank} has stood still for {duration(now - beat.at)} after step {beat.step} "
-                    f'in phase "{beat.phase}" (limit {duration(limit)})'
+            silent = now - beat.at
+            if silent > limit and self._source.listens(rank):
+                return Standstill(
+                    f"rank {rank} has stood still for {duration(silent)} after step {beat.step} "
+                    f'in phase "{beat.phase}" (limit {duration(limit)})',
+                    silent,
                 )
-        return ""
+        return None
 
     def ask_for_stacks(self) -> list[int]:
         """Make every rank that listens write its Python stacks to its standard error; the ranks asked."""
