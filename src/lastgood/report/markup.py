@@ -33,7 +33,7 @@ def _markup(child: object) -> str:
     return child if isinstance(child, Markup) else escape(printable(str(child)), quote=False)
 
 
-def element(name: str, *children: object, **attributes: object) -> Markup:
+def element(tag: str, /, *children: object, **attributes: object) -> Markup:
     """One element. Children that are None or "" are left out, attributes that are None or False too; `class_` is the
     attribute class, `aria_label` is aria-label."""
     said = "".join(
@@ -41,9 +41,9 @@ def element(name: str, *children: object, **attributes: object) -> Markup:
         for key, value in attributes.items()
         if value is not None and value is not False
     )
-    if name in _EMPTY:
-        return Markup(f"<{name}{said}/>" if name in ("path", "rect") else f"<{name}{said}>")
-    return Markup(f"<{name}{said}>{together(children)}</{name}>")
+    if tag in _EMPTY:
+        return Markup(f"<{tag}{said}/>" if tag in ("path", "rect") else f"<{tag}{said}>")
+    return Markup(f"<{tag}{said}>{together(children)}</{tag}>")
 
 
 def together(children: Iterable[object]) -> Markup:

@@ -59,7 +59,8 @@ def _attributes_of(node: ElementTree.Element, name: str, prefix: str, colours: M
         elif key == f"{_XLINK}href":
             found["href"] = f"#{prefix}-{value.removeprefix('#')}"
         elif key == "style":
-            if style := _style(value, prefix, colours):
+            # What is used again has the style of its first drawing.
+            if name != "use" and (style := _style(value, prefix, colours)):
                 found["style"] = style
         elif not (key == "transform" and value.startswith(_NOT_TURNED)):
             found[key] = _REFERENCE.sub(rf"{prefix}-\1", _shortened(value))

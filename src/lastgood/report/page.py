@@ -1,0 +1,313 @@
+"""What the page says of one job, from what somebody wants first to what few look up. Pure, but for the plots."""
+
+from collections.abc import Sequence
+
+from lastgood.core.units import duration
+from lastgood.report import page_tables, strips, words
+from lastgood.report.advice import advice_on, last_good_of
+from lastgood.report.markup import Markup, element, table, together
+from lastgood.report.model import MEANINGS, Report
+from lastgood.report.words import counted, value
+
+
+def job_part(report: Report, *, name: str, anchor: str, has_plots: bool, is_alone: bool) -> Markup:
+    """One job. `has_plots` says whether plots are drawn; without them it has the same in strips and tables."""
+    title = element("h1" if is_alone else "h2", name, " ", _badge(report), id=f"{anchor}-title")
+    parts: list[Markup | None] = [
+        title,
+        element("p", element("code", report.job), class_="quiet"),
+        _verdict(report),
+        _to_do(report),
+        _cards(report),
+    ]
+    if report.spans:
+        parts += [
+            _time_line(report, anchor, has_plots=has_plots),
+            _where_time_went(report),
+            _interval(report, anchor, has_plots=has_plots),
+        ]
+    parts += [
+        page_tables.outcomes(report.outcomes),
+        page_tables.attempts(report),
+        page_tables.happenings(report),
+        page_tables.checkpoints(report),
+        _ranks(report, anchor, has_plots=has_plots),
+        page_tables.failed_saves(report),
+        _remarks(report),
+    ]
+    return element("section", *parts, id=anchor, aria_labelledby=f"{anchor}-title", data_job=report.id)
+
+
+def _badge(report: Report) -> Markup:
+    return element("span", report.state, class_=f"badge {words.state_class(report)}", data_is="state")
+
+
+def _verdict(report: Report) -> Markup:
+    """Is it done, and what did it lose: two sentences."""
+    of = f" of {report.total_steps:,}" if report.total_steps else ""
+    done = "" if report.reached_step is None else f"step {report.reached_step:,}{of}"
+    attempts = counted(len(report.attempts), "attempt")
+    if not report.attempts:
+        return element("p", element("b", "It has not started yet."), " ", report.why, class_="verdict")
+    took = f" over {duration(report.seconds)}" if report.seconds else ""
+    head = {
+        "finished": "Finished",
+        "given up": "Given up",
+        "stopped, unfinished": "Stopped before its end",
+        "running": "Running",
+    }.get(report.state, report.state[:1].upper() + report.state[1:])
+    lost = f"Done again, or to be done again: {words.lost_in_all(report)}."
+    if not report.lost_steps and all(line.is_loss_known for line in report.attempts):
+        lost = "No step had to be done twice."
+    return element(
+        "p",
+        element("b", f"{head}{': ' + done if done else ''}"),
+        f" after {attempts}{took}. {lost}",
+        class_="verdict",
+    )
+
+
+def _to_do(report: Report) -> Markup:
+    said = advice_on(report)
+    if not said:
+        return element(
+            "div", element("p", element("b", "Nothing to do.")), class_="todo", data_is="to-do", data_count=0
+        )
+    items = [
+        element("li", one.text, together([" ", element("code", one.command)]) if one.command else None) for one in said
+    ]
+    why = element("p", "Why: ", report.why) if report.state == "given up" else None
+    return element(
+        "div",
+        element("p", element("b", "To do")),
+        element("ul", *items),
+        why,
+        class_=f"todo {'bad' if said[0].urgency == 'now' else 'warn'}",
+        data_is="to-do",
+        data_count=len(said),
+    )
+
+
+def _cards(report: Report) -> Markup:
+    cards = []
+    if report.ettr is not None:
+        cards.append(_card("Useful share (ETTR)", value(report.ettr.share, words.percent(report.ettr.share), "ettr")))
+    ended = sum(mark.kind in ("fault", "hang") for mark in report.marks)
+    cards += [
+        _card(
+            "Lost",
+            value(report.lost_steps, counted(report.lost_steps, "step"), "lost-steps"),
+            value(report.lost_s, duration(report.lost_s), "lost-s"),
+        ),
+        _card(
+            "Attempts",
+            value(len(report.attempts), f"{len(report.attempts):,}", "attempts"),
+            value(ended, f"{ended:,} ended by a fault", "faults"),
+        ),
+        _card(
+            "Saves",
+            value(report.save_figures.saves, f"{report.save_figures.saves:,}", "saves"),
+            value(report.save_figures.failed, f"{report.save_figures.failed:,} failed", "failed-saves"),
+        ),
+    ]
+    good = last_good_of(report)
+    if good is None:
+        cards.append(_card("Last good checkpoint", value("", "none", "last-good-step")))
+    else:
+        seen = f"{words.span(good.age_s)} old, {words.size(good.bytes)}, {page_tables.verified_told(good)}"
+        cards.append(_card("Last good checkpoint", value(good.step, f"step {good.step:,}", "last-good-step"), seen))
+    return element("dl", *cards, class_="cards")
+
+
+def _card(name: str, figure: Markup, more: object = None) -> Markup:
+    return element(
+        "div",
+        element("dt", name),
+        element("dd", figure),
+        element("dd", more, class_="small") if more else None,
+        class_="card",
+    )
+
+
+def _time_line(report: Report, anchor: str, *, has_plots: bool) -> Markup:
+    begin, end = report.spans[0].begin, report.spans[-1].end
+    marks = [mark for mark in report.marks if mark.kind in ("fault", "hang")]
+    what = (
+        f"{counted(len(report.attempts), 'attempt')}, {counted(len(marks), 'fault')}, "
+        f"{counted(report.save_figures.saves, 'save')} in {duration(end - begin)}"
+    )
+    if has_plots and any(line.reached_step for line in report.attempts):
+        from lastgood.report import charts
+
+        picture = charts.progress_chart(report, prefix=f"{anchor}-progress")
+        key = [_tick("o", "a save"), _tick("×", "an attempt was ended by a fault"), _tick("#", "number of an attempt")]
+    else:
+        picture = together(
+            [
+                strips.strip(report.spans, [mark.at for mark in marks], begin, end, label=f"Time line: {what}"),
+                element("div", words.instant(begin), words.instant(end), class_="axis"),
+            ]
+        )
+        key = [_tick("|", "an attempt was ended by a fault")]
+    kinds = [share.kind for share in report.shares if share.seconds > 0]
+    swatches = [element("li", _swatch(kind), kind) for kind in kinds]
+    drawn = f"{what}."
+    if strips.is_in_columns(report.spans):
+        drawn += (
+            f" The strip draws {len(report.spans):,} spans as {strips.COLUMNS} columns; each is filled by the shares of what "
+            "happened in it."
+        )
+    return together(
+        [
+            element("h3", "Time line"),
+            element("figure", picture, element("ul", *key, *swatches, class_="key"), element("figcaption", drawn)),
+        ]
+    )
+
+
+def _tick(sign: str, text: str) -> Markup:
+    return element("li", element("span", sign, class_="tick", aria_hidden="true"), text)
+
+
+def _swatch(kind: str) -> Markup:
+    return element("span", class_=f"swatch k-{kind}", aria_hidden="true")
+
+
+def _where_time_went(report: Report) -> Markup:
+    shares = [share for share in report.shares if share.seconds > 0]
+    has_gpus = any(share.gpu_hours is not None for share in shares)
+    rows = []
+    for share in shares:
+        row: list[object] = [
+            together([_swatch(share.kind), share.kind]),
+            value(share.seconds, duration(share.seconds), f"seconds-{share.kind}"),
+            words.percent(share.share),
+        ]
+        if has_gpus:
+            row.append(words.NOTHING if share.gpu_hours is None else f"{share.gpu_hours:,.2f}")
+        rows.append([*row, MEANINGS[share.kind]])
+    head = ["", "Time", "Share", *(["GPU-hours"] if has_gpus else []), "Which is"]
+    label = "Where the time went: " + ", ".join(f"{share.kind} {words.percent(share.share)}" for share in shares)
+    ettr = report.ettr
+    return together(
+        [
+            element("h3", "Where the time went"),
+            strips.bar({share.kind: share.seconds for share in shares}, label=label),
+            table(f"All of {duration(report.seconds)}", head, rows, numbers=range(1, len(head) - 1)),
+            _formula(report) if ettr else None,
+        ]
+    )
+
+
+def _formula(report: Report) -> Markup | None:
+    ettr = report.ettr
+    if ettr is None:
+        return None
+    running = ettr.running_share
+    return element(
+        "div",
+        element(
+            "div", element("b", "ETTR"), f" = {ettr.formula}" if not ettr.formula.startswith("ETTR") else ettr.formula
+        ),
+        element("div", ettr.with_numbers),
+        element("div", f"Of the time in which an attempt ran: {words.percent(running)}", class_="quiet")
+        if running is not None
+        else None,
+        *(element("div", doubt, class_="quiet") for doubt in ettr.doubts),
+        class_="formula",
+    )
+
+
+def _interval(report: Report, anchor: str, *, has_plots: bool) -> Markup | None:
+    interval, figures = report.interval, report.save_figures
+    if not figures.saves:
+        return None
+    if interval.planned_s is not None:
+        planned = (
+            f"{duration(interval.planned_s)} ({interval.planned_by})"
+            if interval.planned_by
+            else duration(interval.planned_s)
+        )
+    else:
+        planned = "no plan is known: `lastgood plan` makes one"
+    rows: list[tuple[str, object]] = [
+        (
+            "Interval used, middle one",
+            value(interval.median_used_s or "", words.span(interval.median_used_s), "interval-used"),
+        ),
+        ("Interval planned", value(interval.planned_s or "", planned, "interval-planned")),
+    ]
+    if interval.said:
+        rows.append(("Interval that the program kept to last", duration(interval.said[-1].interval_s)))
+    if interval.planned_ettr is not None and report.ettr is not None:
+        rows.append(
+            ("ETTR planned, and reached", f"{words.percent(interval.planned_ettr)}, {words.percent(report.ettr.share)}")
+        )
+    if figures.median_write_s is not None:
+        fastest, slowest = words.span(figures.fastest_write_s), words.span(figures.slowest_write_s)
+        rows.append(("Write, middle one", f"{duration(figures.median_write_s)} (from {fastest} to {slowest})"))
+    if figures.median_stall_s is not None:
+        rows.append(("The loop stood still for a save", f"{duration(figures.median_stall_s)} (middle one)"))
+    if figures.bytes_in_all:
+        rows.append(("Written", f"{words.size(figures.bytes_in_all)} in all, the newest {words.size(figures.bytes)}"))
+    chart = None
+    if has_plots and (len(interval.used) > 1 or figures.saves > 2):
+        from lastgood.report import charts
+
+        key = [
+            element("li", _swatch("useful"), "interval used"),
+            element(
+                "li",
+                _swatch("saving"),
+                "write; line above: the interval that the program kept to" if interval.said else "write",
+            ),
+            element("li", _swatch("lost"), "planned interval (dashed)") if interval.planned_s is not None else None,
+        ]
+        chart = element(
+            "figure",
+            charts.saves_chart(report, prefix=f"{anchor}-saves"),
+            element("ul", *key, class_="key"),
+            element(
+                "figcaption", "Each dot is a save; where they fall together, the lowest and the highest are drawn."
+            ),
+        )
+    return together([element("h3", "Saves: interval and writes"), chart, table("Used and planned", ["", ""], rows)])
+
+
+def _ranks(report: Report, anchor: str, *, has_plots: bool) -> Markup | None:
+    if not report.ranks:
+        return None
+    chart = None
+    if has_plots and len(report.ranks) > 1:
+        from lastgood.report import charts
+
+        groups = charts.rank_groups(len(report.ranks))
+        size = len(groups[0])
+        text = "Dot: middle one of the writes; bar: the slowest."
+        if size > 1:
+            text += (
+                f" {len(report.ranks):,} ranks are drawn as {len(groups)} groups of up to {size}, each by its slowest."
+            )
+        chart = element("figure", charts.ranks_chart(report, prefix=f"{anchor}-ranks"), element("figcaption", text))
+    return together([element("h3", "Write times of ranks"), chart, page_tables.ranks(report)])
+
+
+def _remarks(report: Report) -> Markup:
+    problems = report.problems
+    parts: list[object] = [element("h3", "Problems found in the journals")]
+    if problems:
+        shown = problems[: page_tables.MOST_ROWS]
+        caption = f"{counted(len(problems), 'problem')}; the rest of the journals is used"
+        if len(shown) < len(problems):
+            caption += f" (the first {len(shown)} are listed)"
+        rows = [(element("span", p.where, class_="mono"), element("span", p.what, class_="why")) for p in shown]
+        parts.append(table(caption, ["Where", "What"], rows))
+    else:
+        parts.append(element("p", "None: all that was written could be read."))
+    if report.notes:
+        parts += [element("h3", "Notes"), element("ul", *_items(report.notes))]
+    return together(parts)
+
+
+def _items(texts: Sequence[str]) -> list[Markup]:
+    return [element("li", text) for text in texts]
