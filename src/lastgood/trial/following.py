@@ -36,11 +36,15 @@ class JobView:
                 self._read(job, numbers[-1])
         return self._record
 
-    def heartbeats(self) -> dict[int, Heartbeat]:
-        """Of each rank of the newest attempt that has sent one."""
+    def heartbeat_directory(self) -> Path | None:
+        """Where the ranks of the newest attempt keep them; None if it is not known yet."""
         record = self.newest()
         has_launcher = record is not None and bool(record.launch)
-        return read_heartbeats(directory_of(record) if record is not None and has_launcher else self._heartbeats)
+        return directory_of(record) if record is not None and has_launcher else self._heartbeats
+
+    def heartbeats(self) -> dict[int, Heartbeat]:
+        """Of each rank of the newest attempt that has sent one."""
+        return read_heartbeats(self.heartbeat_directory())
 
     def _read(self, job: JobDirectory, number: int) -> None:
         journal = job.attempts / layout.events_file(number)

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 import msgspec
 import psutil
@@ -13,6 +14,7 @@ import psutil
 from lastgood.core.accounting import Record
 from lastgood.core.errors import EXIT_SAVED_RUN_AGAIN, LastgoodError
 from lastgood.core.events import Event
+from lastgood.core.heartbeat import Heartbeat
 from lastgood.core.layout import Env
 from lastgood.trial import place as places
 from lastgood.trial import processes
@@ -168,15 +170,30 @@ class Trial:
 
     def _from_step(self, record: Record | None) -> int | None:
         started = record.first("started") if record is not None else None
-        step = started.data.get("step") if started is not None else None
-        if record is not None and record.is_wrapped and self._told.first is not None:
-            # A command with checkpoints of its own may resume from another than the one that it was handed.
+        if record is None or started is None:
             return self._told.from_step
-        return step if isinstance(step, int) else self._told.from_step
+        step = started.data.get("step")
+        if record.is_wrapped:
+            # A command with checkpoints of its own may resume from another than the one that it was handed; and where their
+            # names have no numbers, nobody has told the launcher the step.
+            is_told = bool(step) or started.data.get("how") == "fresh"
+            return step if self._told.first is None and is_told else self._told.from_step
+        return step if isinstance(step, int) else None
 
     def records(self) -> list[Record]:
         """The journals of the job, oldest attempt first; empty where our launcher does not run the command."""
         return self._job.records()
+
+    def newest_record(self) -> Record | None:
+        """The journal of the newest attempt."""
+        return self._job.newest()
+
+    def heartbeats(self) -> dict[int, Heartbeat]:
+        """What each rank of the newest attempt said last, where our library is in the program."""
+        return self._job.heartbeats()
+
+    def heartbeat_directory(self) -> Path | None:
+        return self._job.heartbeat_directory()
 
     def wait_until(self, condition: Callable[[Sight], bool], limit_s: float) -> Sight | None:
         """Look until it is so; None if the start ends before, or the limit passes."""
