@@ -107,6 +107,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="what to do where Slurm may start the job on another node and only this one has its directory "
         "(default: refuse one in memory, warn of one on a disk)",
     )
+    add(
+        "--same-gpu",
+        action="store_true",
+        help="run attempts only on GPUs of the models, and of the number, that the job began on: a Slurm job is started "
+        "again on another node, any other start is refused (exit code 80)",
+    )
     add("--quiet", action="store_true", help="say only what went wrong")
     add("words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the command and its arguments")
 
@@ -145,6 +151,7 @@ def request_of(arguments: argparse.Namespace) -> "RunRequest":
         is_standby_wanted=arguments.standby,
         is_chained=arguments.chained,
         local_storage=arguments.local_storage,
+        is_same_gpu=arguments.same_gpu,
     )
 
 

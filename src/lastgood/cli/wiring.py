@@ -12,6 +12,7 @@ from lastgood.core.chain import is_earlier_start
 from lastgood.core.layout import Env
 from lastgood.keeper.starting import may_use_keeper
 from lastgood.launch.agents import NodeAgents
+from lastgood.launch.ground import Ground
 from lastgood.launch.history import read_records
 from lastgood.launch.inbox import SignalInbox
 from lastgood.launch.keeping import KeeperHold
@@ -56,6 +57,8 @@ class RunRequest(msgspec.Struct, frozen=True):
     """What to do about a job directory that only this node has, where the next attempt may run on another."""
     is_chained: bool = False
     """The tasks of the array that this runs in are the segments of one job."""
+    is_same_gpu: bool = False
+    """Attempts run only on GPUs of the models, and of the number, that the first one had."""
 
 
 def run_job(request: RunRequest) -> int:
@@ -93,8 +96,9 @@ def run_job(request: RunRequest) -> int:
                 standby = _standby(request, console)
                 keeper = _keeper(request, job, environment, console)
                 agents = _agents(request, job, environment, console, keeper)
+                ground = _ground(request, job, environment)
                 supervisor = Supervisor(
-                    job, lock, application, scheduler, request.settings, console, inbox, standby, keeper, agents
+                    job, lock, application, scheduler, request.settings, console, inbox, standby, keeper, agents, ground
                 )
                 return supervisor.run(request.command, {**environment, **advice(request.command, environment)})
         finally:
@@ -179,6 +183,17 @@ def _standby(request: RunRequest, console: Console) -> Standby | None:
         return standby
     console.say(f"--standby has no effect: {standby}", is_important=True)
     return None
+
+
+def _ground(request: RunRequest, job: JobDirectory, environment: Mapping[str, str]) -> Ground | None:
+    """Programs that use the library write down themselves where they run."""
+    is_silent = request.wrapping is not None or request.app is not None
+    if not is_silent and not request.is_same_gpu:
+        return None
+    from lastgood.cli.surroundings import facts_of_command, models_of_gpus
+
+    facts = facts_of_command(request.command, environment) if is_silent else {}
+    return Ground(job, facts, partial(models_of_gpus, environment) if request.is_same_gpu else None)
 
 
 def _application(request: RunRequest, job: JobDirectory, records: Records, scheduler: LocalScheduler) -> Application:

@@ -11,7 +11,7 @@
     ├── FormatVersionError              76   written by a newer version
     ├── PermissionDeniedError           77   may not read or write there
     ├── ConfigChangedError              78   other hyperparameters than the checkpoint's
-    ├── StartRefusedError               80   a checkpoint was expected and none can be used
+    ├── StartRefusedError               80   a checkpoint was expected and none can be used; or other GPUs
     ├── FencedError                     81   a newer attempt of this job exists
     ├── UnprotectedError                85   no checkpoint younger than the promised limit
     ├── JobBusyError                    86   another launcher holds this job
@@ -128,7 +128,10 @@ class StartRefusedError(LastgoodError):
     """A checkpoint was expected and none can be used: never taken for "nothing there"."""
 
     exit_code = 80
-    meaning = "a checkpoint was expected and none can be used; not started from zero"
+    meaning = (
+        "a checkpoint was expected and none can be used, and it is not started from zero; or, with `--same-gpu`, the job "
+        "began on other GPUs"
+    )
 
 
 class FencedError(LastgoodError):
@@ -181,8 +184,10 @@ def exit_code_table() -> list[tuple[int, str, str]]:
         (
             EXIT_FINDINGS,
             "findings",
-            "`audit` found something that is at least as bad as `--fail-on` says; of `status`: given up; "
-            "`drill` and `prove`: the job did not come through, or its answer is not the same",
+            (
+                "`audit` found something that is at least as bad as `--fail-on` says; of `status`: given up; "
+                "`drill` and `prove`: the job did not come through, or its answer is not the same"
+            ),
         ),
         (
             EXIT_UNKNOWN,

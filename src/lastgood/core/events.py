@@ -10,12 +10,14 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Kinds and their `data`:
       started     how ("fresh", "resumed"), step, reason, rejected,
-                  is_from_memory                                         by the job's program
+                  is_from_memory, fingerprint                                         by the job's program
       refused     reason                                                 the start: a checkpoint was expected
       launched    command, pid, birth, heartbeats, host, is_standby       by the launcher
       allocation  scheduler, cluster, job_id, array_job_id, array_task_id, restart_count, nodes, node (the launcher's),
                   gpus, partition,
                   chain (the same for all segments of a submission), mechanism        by the launcher
+      surroundings fingerprint (of a command that keeps none itself), gpu_models (with --same-gpu: of
+                  those that the job may use, one each)                   by the launcher
       standby     is_ready, modules, uss_bytes, pss_bytes, took_s, reason by the launcher
       committed   step, name, bytes, write_s; stage, host if it is staged  a checkpoint exists
       stalled     step, stall_s                                          how long the loop stood still for a save

@@ -53,9 +53,10 @@ def parse_nvidia_smi(text: str) -> list[Gpu]:
     for line in text.splitlines():
         if not line.strip():
             continue
-        index, uuid, *model, driver = (word.strip() for word in line.split(","))
-        if not _INDEX.match(index) or not model or not driver:
+        words = [word.strip() for word in line.split(",")]
+        if len(words) < 4 or not _INDEX.match(words[0]):
             raise ValueError(line.strip())
+        index, uuid, *model, driver = words
         found.append(Gpu(int(index), uuid, ", ".join(model), driver))
     return found
 

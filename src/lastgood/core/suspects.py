@@ -66,6 +66,12 @@ def already_left(records: Sequence[Record]) -> frozenset[str]:
     return frozenset(str(node) for event in events for node in event.data.get("nodes", []))
 
 
+def times_left(records: Sequence[Record], node: str) -> int:
+    """How often the job was sent away from a node, whatever the reason."""
+    events = [event for record in launches_after(list(records)) for event in record.events if event.kind == "excluded"]
+    return sum(node in event.data.get("nodes", []) for event in events)
+
+
 def limit_for(nodes_in_partition: int, nodes_needed: int) -> int:
     """How many nodes a job may stay away from: a quarter of its partition, at least one, and enough are left.
 

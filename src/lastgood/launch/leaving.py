@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from lastgood.core.errors import EXIT_INTERRUPTED, FencedError
-from lastgood.core.suspects import already_left, suspects
+from lastgood.core.errors import EXIT_INTERRUPTED, FencedError, StartRefusedError
+from lastgood.core.suspects import already_left, suspects, times_left
 from lastgood.launch.history import read_records
 from lastgood.launch.output import Console
 from lastgood.launch.ports import Left, Scheduler
@@ -13,6 +13,8 @@ from lastgood.store.durable import explained
 from lastgood.store.jobdir import JobDirectory
 
 _DRAIN_S = 1.0
+_MOST_TIMES = 3
+"""How often the job may be sent away from a node that it comes back to."""
 
 
 class Leaving:
@@ -58,6 +60,28 @@ class Leaving:
         reason = f"two attempts or more died on {', '.join(self._nodes)} as if its hardware failed: leaving it"
         journal.write("excluded", nodes=self._nodes, reason=reason)
         return reason
+
+    def for_other_gpus(self, problem: str, allocation: Mapping[str, Any]) -> int:
+        """Have the job started again on another node than the launcher's, which has not the GPUs that it needs. Raises
+        StartRefusedError where that cannot be had."""
+        with explained("read the history of", self._job.attempts, safe="what is saved stays"):
+            records = read_records(self._job)
+        node = str(allocation.get("node") or "")
+        if node and self._scheduler.may_avoid() and times_left(records, node) < _MOST_TIMES:
+            self._console.drain(_DRAIN_S)
+            left = self._scheduler.avoid([node])
+            if left is not None:
+                if records:
+                    journal = Journal(self._job, records[-1].number)
+                    journal.write("excluded", nodes=[node], reason=problem)
+                    journal.close()
+                self._console.say(_joined("to be run again", problem, left), is_important=True)
+                return left.exit_code
+        raise StartRefusedError(
+            f"{problem} (--same-gpu)",
+            safe="nothing was started, and what is saved stays",
+            remedy="start it where those GPUs are, or without --same-gpu if its numbers may change",
+        )
 
 
 def _joined(what: str, reason: str, left: Left) -> str:

@@ -31,6 +31,7 @@ from lastgood.core.suspects import failed_node
 from lastgood.core.units import duration
 from lastgood.launch.agents import NodeAgents
 from lastgood.launch.attempt import Limits, Running
+from lastgood.launch.ground import Ground
 from lastgood.launch.history import past_of, read_records, recent_write_s
 from lastgood.launch.inbox import SignalInbox
 from lastgood.launch.keeping import Memory
@@ -78,6 +79,7 @@ class Supervisor:
         standby: Standby | None = None,
         keeper: Memory | None = None,
         agents: NodeAgents | None = None,
+        ground: Ground | None = None,
     ) -> None:
         """`agents`: on the nodes of an allocation; they have the keepers, and there is no other `keeper`."""
         self._job = job
@@ -90,6 +92,7 @@ class Supervisor:
         self._standby = standby
         self._keeper = keeper if agents is None else agents
         self._agents = agents
+        self._ground = ground
         self._launch = uuid.uuid4().hex[:16]
         self._newest = 0
         """The attempt that this launcher claimed last."""
@@ -143,6 +146,8 @@ class Supervisor:
         self, command: Sequence[str], environment: Mapping[str, str], limits: Limits, *, is_fresh: bool
     ) -> int:
         while True:
+            if self._ground is not None and (problem := self._ground.problem(is_fresh=is_fresh)):
+                return self._leaving.for_other_gpus(problem, self._scheduler.allocation())
             decision = self._attempt(command, environment, limits, is_fresh=is_fresh)
             is_fresh = False
             if decision.action is not Action.RESTART:
@@ -222,6 +227,8 @@ class Supervisor:
         allocation = self._scheduler.allocation()
         if allocation:
             journal.write("allocation", **allocation)
+        if self._ground is not None:
+            self._ground.note(journal)
         self._scheduler.before_attempt()
         prepared = self._application.prepare(number, is_fresh=is_fresh, journal=journal)
         if prepared.done:

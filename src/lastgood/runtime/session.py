@@ -110,7 +110,6 @@ class Session:
         step = found.start.step
         self.saved_step = self._taken_step = self._began_at = step
         self._log.begin(step)
-        job = self._opened.job
         if found.restored is not None:
             self.heart.last_good_step = step
             self._display.note_resumed(step, max(0.0, time.time() - found.restored.manifest.created))
@@ -122,7 +121,7 @@ class Session:
             where = f" on the stage {candidate.stage}" if candidate.stage else ""
             self._say(f"rejected {candidate.name}{where}: {candidate.problem}")
             self.journal.write("rejected", name=candidate.name, problem=candidate.problem)
-        self._say(describe_start(self._opened.attempt, str(job.path), found, took_s))
+        self._say(describe_start(self._opened.attempt, str(self._opened.job.path), found, took_s))
         for note in notes:
             self._say(f"note: {note}")
         self.journal.write(
@@ -132,6 +131,7 @@ class Session:
             reason=found.start.reason,
             rejected=[candidate.name for candidate in found.rejected],
             is_from_memory=found.restored is not None and found.restored.is_from_memory,
+            fingerprint=self._facts.fingerprint,
         )
         self._news.tell_pace(self._watch)
         with suppress(OSError, LastgoodError):
