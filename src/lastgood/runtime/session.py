@@ -258,6 +258,9 @@ class Session:
         self._failure = None
         self.heart.last_good_step = saved.step
         self._watch.note_cost(SaveCost(stall_s=saved.stall_s, write_s=saved.write_s, bytes=saved.bytes))
+        if self._is_leader and saved.name:
+            # The keeper, which notes the commit, does not know it.
+            self.journal.write("stalled", step=saved.step, stall_s=round(saved.stall_s, 6))
         self._display.note_saved(saved)
         # In the background the keeper remembers, as soon as it has committed.
         is_ours = self._is_leader and not self._saver.is_in_background
