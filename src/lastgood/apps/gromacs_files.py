@@ -9,21 +9,20 @@ import hashlib
 import os
 import re
 import struct
-import subprocess
 from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from lastgood.apps.gromacs_dump import ask_dump
 from lastgood.core.errors import UsageError
 
 _MAGIC = 171817
 _END = (171819).to_bytes(4, "big")
 _HEADER_BYTES = 16384
 _LONGEST_NAME = 8192
-_QUESTION_S = 300.0
 _CHECKED_BYTES = 2**20
 _PAIR = re.compile(r"(output filename|file_offset_high|file_offset_low|file_checksum_size|file_checksum) = (.*)")
-_STEPS = re.compile(r"^\s*(nsteps|init-step|natoms)\s*=\s*(-?\d+)", re.MULTILINE)
+_STEPS = re.compile(r"\s*(nsteps|init-step|natoms)\s*=\s*(-?\d+)")
 
 
 class NotACheckpointError(ValueError):
@@ -117,28 +116,16 @@ def parse_header(data: bytes) -> Header:
 
 def read_outputs(gmx: Sequence[str], path: str) -> list[Output]:
     """The outputs that a checkpoint was written with, by `gmx dump`, which reads all of it. Raises NotACheckpointError in
-    the program's own words where it cannot."""
+    the program's own words where it cannot, and StorageError where it gives no answer."""
+    answer = ask_dump(gmx, "-cp", path, _PAIR)
+    if answer.exit_code != 0:
+        raise NotACheckpointError(f"gmx dump says: {complaint(answer.words) or f'exit code {answer.exit_code}'}")
     found: list[dict[str, str]] = []
-    process = subprocess.Popen(
-        [*gmx, "-quiet", "dump", "-cp", path],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        stdin=subprocess.DEVNULL,
-        text=True,
-        errors="replace",
-    )
-    with process:
-        assert process.stdout is not None and process.stderr is not None
-        for line in process.stdout:
-            if line[0] in "of" and (match := _PAIR.match(line)):
-                if match[1] == "output filename":
-                    found.append({})
-                if found:
-                    found[-1][match[1]] = match[2].strip()
-        words = process.stderr.read()
-        code = process.wait(_QUESTION_S)
-    if code != 0:
-        raise NotACheckpointError(f"gmx dump says: {complaint(words) or f'exit code {code}'}")
+    for name, value in answer.matches:
+        if name == "output filename":
+            found.append({})
+        if found:
+            found[-1][name] = value
     return list(_outputs(found))
 
 
@@ -170,23 +157,13 @@ def problem_of_output(output: Output, directory: str) -> str:
 
 
 def read_steps(gmx: Sequence[str], path: str) -> Steps:
-    """What a run input asks for. Raises UsageError where GROMACS cannot read it, in its words."""
-    try:
-        done = subprocess.run(
-            [*gmx, "-quiet", "dump", "-s", path],
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            text=True,
-            errors="replace",
-            timeout=_QUESTION_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise UsageError(f"gmx dump does not answer about {path}", safe="nothing was started") from error
-    values = {name: int(value) for name, value in _STEPS.findall(done.stdout)}
-    if done.returncode != 0 or "nsteps" not in values:
+    """What a run input asks for. Raises UsageError where GROMACS cannot read it, in its words, and StorageError where it
+    gives no answer."""
+    answer = ask_dump(gmx, "-s", path, _STEPS)
+    values = {name: int(value) for name, value in answer.matches}
+    if answer.exit_code != 0 or "nsteps" not in values:
         raise UsageError(
-            f"{path} is no run input that this GROMACS reads: {complaint(done.stderr) or f'exit code {done.returncode}'}",
+            f"{path} is no run input that this GROMACS reads: {complaint(answer.words) or f'exit code {answer.exit_code}'}",
             safe="nothing was started",
             remedy="make it with `gmx grompp`, or name it with -s",
         )
