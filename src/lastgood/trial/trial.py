@@ -81,6 +81,7 @@ class Trial:
         self._finder = step_finder(target.step_pattern)
         self._told = TellingSteps()
         self._wrappers: list[str] = []
+        self._before_all: list[str] = []
         self.environment: dict[str, str] = {}
         """More of it, for the starts to come."""
         self.began = 0.0
@@ -95,12 +96,21 @@ class Trial:
         """Put words before the command, in each start to come: a program that runs it."""
         self._wrappers = words
 
+    def precede(self, words: list[str]) -> None:
+        """Put words before the whole command line, our launcher included, in each start to come: a program that becomes
+        it, so that all of the trial inherits what that program has set up."""
+        self._before_all = words
+
     def words(self) -> list[str]:
         """The command line of the next start."""
         command = [*self._wrappers, *self.target.command_in(self.place.work, self.starts + 1)]
         if self.way is not Way.LASTGOOD:
-            return command
-        return [*launcher_words(self._python, self.place.job, self.target.options_in(self.place.work)), "--", *command]
+            return [*self._before_all, *command]
+        before = [
+            *self._before_all,
+            *launcher_words(self._python, self.place.job, self.target.options_in(self.place.work)),
+        ]
+        return [*before, "--", *command]
 
     def start(self) -> None:
         """Give the command line, for the first time or again. Raises LastgoodError if it cannot be started."""
