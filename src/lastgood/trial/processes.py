@@ -44,8 +44,15 @@ def end_all(token: str, limit_s: float = _END_LIMIT_S) -> list[int]:
         for process in left:
             with suppress(psutil.Error):
                 process.send_signal(SIGKILL)
-        psutil.wait_procs(left, timeout=1.0)
+        _await_dead(left)
     return []
+
+
+def _await_dead(waiting: list[psutil.Process]) -> None:
+    """A moment for them to die. Nobody is reaped here: whoever started them is to see how they ended."""
+    end = time.monotonic() + 1.0
+    while time.monotonic() < end and any(is_alive(process.pid) for process in waiting):
+        time.sleep(0.005)
 
 
 def environment_of(process: psutil.Process) -> Mapping[str, str]:
