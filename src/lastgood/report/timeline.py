@@ -1,0 +1,262 @@
+"""Where the time of a job went: its whole time, from its first start to its last end, in spans that follow on one another.
+Pure.
+
+What an attempt lost is what core.accounting says, within it the time of work alone: its start, its saves and a hang are
+told apart. Where a journal does not tell when something happened, no moment is made up: `doubts` says what that means for
+the figures.
+"""
+
+from itertools import pairwise
+
+import msgspec
+
+from lastgood.core.accounting import RESTARTED_INSIDE, Account, Record
+from lastgood.core.chain import allocation_of
+from lastgood.core.events import Event
+from lastgood.report.layers import Stretch, in_order, joined_up, laid_over, sequence
+from lastgood.report.model import Span, SpanKind
+
+CLOCKS_S = 1.0
+"""By how much one attempt may seem to begin before the end of the one before it, without a remark."""
+
+_WORK: tuple[SpanKind, ...] = ("useful", "lost", "unseen")
+
+
+class Course(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt in time. Moments are None where no journal tells them."""
+
+    number: int
+    begin: float
+    end: float
+    is_end_seen: bool
+    launched: float | None
+    ready: float | None
+    """From when on it did steps: its first one was done, or, if that is not told, it had its state."""
+    first_step: float | None
+    stretches: list[Stretch]
+    """From `begin` to `end`."""
+    doubts: list[str]
+
+
+class Timeline(msgspec.Struct, frozen=True):
+    spans: list[Span]
+    courses: list[Course]
+    remarks: list[str]
+
+
+def timeline(records: list[Record], accounts: list[Account], now: float) -> Timeline:
+    """`records` and `accounts` of the same attempts, oldest first. An attempt without an end runs until `now`."""
+    has_library = any(record.first("started") is not None for record in records)
+    courses: list[Course] = []
+    spans: list[Span] = []
+    remarks: list[str] = []
+    cursor = records[0].began if records else 0.0
+    begins = [record.began for record in records[1:]] + [now]
+    for i, (record, account) in enumerate(zip(records, accounts, strict=True)):
+        begin = max(cursor, record.began)
+        ended = now if account.ended is None else account.ended
+        limit = begins[i] if i + 1 < len(records) else max(ended, begin)
+        end = max(begin, min(ended, limit))
+        if ended > limit + CLOCKS_S and i + 1 < len(records):
+            remarks.append(
+                f"attempt {record.number} was last heard of {ended - limit:.0f} s after attempt {records[i + 1].number} "
+                "had begun (clocks that differ, or two that ran at once): it counts up to there"
+            )
+        course = _course(record, account, begin, end, has_library=has_library)
+        if courses:
+            spans += _spans(sequence(cursor, (_between(records[i - 1], record, courses[-1]), begin)), None)
+        spans += _spans(course.stretches, record.number)
+        courses.append(course)
+        cursor = end
+    return Timeline(spans, courses, remarks)
+
+
+def _spans(stretches: list[Stretch], attempt: int | None) -> list[Span]:
+    return [Span(kind=s.kind, begin=s.begin, end=s.end, attempt=attempt) for s in stretches]
+
+
+def _between(before: Record, after: Record, course: Course) -> SpanKind:
+    """What the time between two attempts was."""
+    if not course.is_end_seen:
+        return "unseen"
+    if before.launch and before.launch == after.launch:
+        return "restarting"
+    there, here = _allocation(before), _allocation(after)
+    return "queued" if there and here and there != here else "down"
+
+
+def _allocation(record: Record) -> tuple[object, ...]:
+    data = allocation_of(record)
+    return tuple(data.get(name) for name in ("cluster", "job_id", "restart_count")) if data.get("job_id") else ()
+
+
+def _course(record: Record, account: Account, begin: float, end: float, *, has_library: bool) -> Course:
+    launched, started = record.first("launched"), record.first("started")
+    first = _first_step(record)
+    ready = first
+    if ready is None and started is not None:
+        # The launcher says that a wrapped command started before it starts it.
+        ready = max(e.at for e in (started, launched) if e is not None) if record.is_wrapped else started.at
+    doubts: list[str] = []
+    last_word = _last_word(record)
+    if ready is not None and first is None:
+        until = "was launched" if record.is_wrapped else "had its state"
+        doubts.append(f"it does not tell when its first step was done: its start is counted until it {until}")
+    stop = end if last_word is None else last_word.at
+    hangs = _hangs(record, doubts)
+    if hangs:
+        stop = min(stop, hangs[-1].end)
+    base = _base(record, account, begin, end, ready, stop, doubts, has_library=has_library)
+    stalls = in_order(_stalls(record, last_word, doubts))
+    stretches = laid_over(joined_up(base), stalls, _WORK)
+    stretches = laid_over(stretches, hangs, (*_WORK, "saving", "restarting"))
+    return Course(
+        number=record.number,
+        begin=begin,
+        end=end,
+        is_end_seen=account.ended is None or is_end_seen(record) or account.outcome == RESTARTED_INSIDE,
+        launched=None if launched is None else launched.at,
+        ready=None if ready is None else min(max(ready, begin), end),
+        first_step=first,
+        stretches=stretches,
+        doubts=doubts,
+    )
+
+
+def _base(
+    record: Record,
+    account: Account,
+    begin: float,
+    end: float,
+    ready: float | None,
+    stop: float,
+    doubts: list[str],
+    *,
+    has_library: bool,
+) -> list[Stretch]:
+    """Start, work that counts, work that is lost, end."""
+    if ready is None:
+        launched = record.first("launched")
+        if launched is None or has_library:
+            return sequence(begin, ("restarting", end))
+        if account.outcome == "finished":
+            return sequence(begin, ("restarting", launched.at), ("useful", end))
+        doubts.append("its program says nothing of what it does, and leaves no checkpoint that is known")
+        return sequence(begin, ("restarting", min(launched.at, end)), ("unseen", end))
+    # A file of an earlier moment, or a clock that was set back, must not move the end of the attempt.
+    ready, stop = min(max(ready, begin), end), min(max(stop, ready, begin), end)
+    kept_until = min(max(_kept_until(record, account, ready, stop, doubts), ready), stop)
+    return sequence(begin, ("restarting", ready), ("useful", kept_until), ("lost", stop), ("stopping", end))
+
+
+def _kept_until(record: Record, account: Account, ready: float, stop: float, doubts: list[str]) -> float:
+    """Up to when the work of an attempt counts."""
+    if account.ended is None:
+        return stop
+    if account.lost_steps:
+        return account.ended - account.lost_s
+    if account.is_loss_known:
+        return stop
+    # Nobody saw its last step, but what came after its last commit is in no checkpoint, and nothing goes on from it.
+    doubts.append("nobody saw its last step: all its time after its last commit counts as lost")
+    return max((event.at for event in record.events if event.kind == "committed"), default=ready)
+
+
+def is_end_seen(record: Record) -> bool:
+    """Somebody wrote down that the attempt ended, when it did."""
+    return any(event.kind in ("ended", "finished", "left") for event in record.events) or (
+        _last_word(record) is not None
+    )
+
+
+def _first_step(record: Record) -> float | None:
+    """When the first step was done: then the memory for snapshots is asked for, which the journal tells."""
+    started = record.first("started")
+    if started is None or record.is_wrapped:
+        return None
+    told = [event.at for event in record.events if event.kind == "snapshots" and event.at >= started.at]
+    return min(told, default=None)
+
+
+def _last_word(record: Record) -> Event | None:
+    """What the program said when it did no more steps. A stop that the launcher asks for has no step."""
+    for event in record.events:
+        if event.kind in ("finished", "left", "exception") or (event.kind == "stopping" and "step" in event.data):
+            return event
+    return None
+
+
+def _hangs(record: Record, doubts: list[str]) -> list[Stretch]:
+    event = record.last("hang")
+    if event is None:
+        return []
+    silent_s = number(event, "silent_s")
+    if silent_s is None:
+        doubts.append("its journal does not tell how long it hung: that time counts as work")
+        return []
+    return sequence(event.at - silent_s, ("hung", event.at))
+
+
+def _stalls(record: Record, last_word: Event | None, doubts: list[str]) -> list[Stretch]:
+    """When the loop stood still for a save."""
+    stalls = stalls_of(record)
+    found, untold = [], 0
+    for event in commits(record):
+        write_s, stall_s = number(event, "write_s"), stalls.get(event.data.get("step", -1))
+        if write_s is None:
+            continue
+        begin = event.at - write_s
+        is_last = last_word is not None and last_word.kind in ("stopping", "finished")
+        if last_word is not None and is_last and event.data.get("step") == last_word.data.get("step"):
+            # The final save is waited for.
+            found += sequence(begin, ("saving", max(last_word.at, event.at)))
+        elif stall_s is not None:
+            found += sequence(begin, ("saving", begin + stall_s))
+        else:
+            untold += 1
+    if untold:
+        saves = "1 save" if untold == 1 else f"{untold} saves"
+        doubts.append(f"its journal does not tell how long the loop stood still for {saves}: that counts as work")
+    return found
+
+
+def stalls_of(record: Record) -> dict[int, float]:
+    """How long the loop stood still for the save of each step: as told, or else the median that was told after it."""
+    exact = {
+        event.data["step"]: stall_s
+        for event in record.events
+        if event.kind == "stalled"
+        and isinstance(event.data.get("step"), int)
+        and (stall_s := number(event, "stall_s")) is not None
+    }
+    medians: dict[int, float] = {}
+    told = [
+        stall_s
+        for event in record.events
+        if event.kind == "paced" and (stall_s := number(event, "stall_s")) is not None
+    ]
+    median = told[-1] if told else None
+    for event in reversed(record.events):
+        if event.kind == "paced":
+            stall_s = number(event, "stall_s")
+            median = median if stall_s is None else stall_s
+        elif event.kind == "committed" and median is not None and isinstance(event.data.get("step"), int):
+            medians[event.data["step"]] = median
+    return medians | exact
+
+
+def commits(record: Record) -> list[Event]:
+    return [event for event in record.events if event.kind == "committed"]
+
+
+def number(event: Event, name: str) -> float | None:
+    """A length of time or a size in an event; None if it is none."""
+    value = event.data.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e15:
+        return None
+    return float(value)
+
+
+def gaps(spans: list[Span]) -> list[tuple[float, float]]:
+    """Where one span does not begin at the end of the one before: nowhere, or the figures are wrong."""
+    return [(a.end, b.begin) for a, b in pairwise(spans) if a.end != b.begin]
