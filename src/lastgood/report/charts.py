@@ -151,7 +151,7 @@ def _in_all_forms(
         pictures.append(
             inlined(
                 svg,
-                prefix=f"{prefix}-{form.name}",
+                prefix=f"{prefix}{form.name[0]}",
                 colours={colour: role for role, colour in drawing.STAND_IN.items()},
                 title=title,
                 description=description,

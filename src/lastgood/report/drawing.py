@@ -2,12 +2,11 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
 from lastgood.core.units import duration
-from lastgood.report import strips
+from lastgood.report import strips, words
 from lastgood.report.course import Course, Point, thinned
 from lastgood.report.model import KINDS, AttemptLine, Mark, Span
 
@@ -22,6 +21,7 @@ _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 2
             7200, 14400, 21600, 43200, 86400, 172800, 432000, 864000)  # fmt: skip
 """Steps of an axis of durations that people read without reckoning."""
 _FAR_APART = 30.0
+_FEW = 5
 
 
 def draw_courses(axes: Any, courses: Sequence[Course], begin: float, end: float) -> None:
@@ -63,7 +63,7 @@ def draw_saves(axes: Any, saves: Sequence[Point], begin: float, end: float, room
 def draw_faults(axes: Any, marks: Sequence[Mark], courses: Sequence[Course]) -> None:
     """A cross where something ended an attempt, at the step that it had reached."""
     ends = {course.attempt: course.points[-1][1] for course in courses}
-    seen = [mark for mark in marks if mark.kind in ("fault", "hang")]
+    seen = [mark for mark in marks if mark.kind == "fault"]
     axes.plot(
         [mark.at for mark in seen],
         [ends.get(mark.attempt, float(mark.step or 0)) for mark in seen],
@@ -123,8 +123,9 @@ def set_time_axis(axes: Any, begin: float, end: float, most_ticks: int) -> None:
     axes.set_xlabel(below)
 
 
-_CLOCK_STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400,
-                172800, 604800, 1209600, 2592000, 7776000, 31536000)  # fmt: skip
+_DAY_S = 86400
+_CLOCK_STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200,
+                *(days * _DAY_S for days in (1, 2, 7, 14, 30, 90, 365, 1825, 3650)))  # fmt: skip
 
 
 def clock_ticks(begin: float, end: float, most: int) -> tuple[list[float], list[str], str]:
@@ -133,19 +134,17 @@ def clock_ticks(begin: float, end: float, most: int) -> tuple[list[float], list[
     >>> clock_ticks(0, 3600, 4)
     ([0, 1800, 3600], ['00:00', '00:30', '01:00'], 'UTC, 1970-01-01')
     """
-    step = next((one for one in _CLOCK_STEPS if (end - begin) / one < most), _CLOCK_STEPS[-1])
+    step = next((one for one in _CLOCK_STEPS if (end - begin) / one < most), (end - begin) / most)
     first = math.ceil(begin / step - 1e-9)
     ticks = [round(i * step, 1) for i in range(first, math.floor(end / step + 1e-9) + 1)]
-    days = [datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d") for at in (begin, end)]
-    if step >= 86400:
-        form = "%m-%d"
+    days = [words.written(at, "%Y-%m-%d") for at in (begin, end)]
+    if step >= _DAY_S:
+        form = "%m-%d" if days[0][:4] == days[1][:4] else "%Y-%m-%d" if most > _FEW else "%Y-%m"
     elif days[0] != days[1]:
         form = "%d. %H:%M"
     else:
         form = "%H:%M" if step >= 60 else "%H:%M:%S"
-    labels = [
-        datetime.fromtimestamp(at, UTC).strftime(form) + (f"{at % 1:.1f}"[1:] if step < 1 else "") for at in ticks
-    ]
+    labels = [words.written(at, form) + (f"{at % 1:.1f}"[1:] if step < 1 else "") for at in ticks]
     return ticks, labels, f"UTC, {days[0]}" + (f" to {days[1]}" if days[0] != days[1] else "")
 
 

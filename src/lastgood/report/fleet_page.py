@@ -118,9 +118,9 @@ def _rows(
     head = ["Job", "State", "Time line", "ETTR", "Lost steps", "Lost time", "Attempts", "Last good step", "Its age"]
     axis = element("div", words.instant(begin), words.instant(end), class_="axis")
     if is_common:
-        caption = "All time lines have one axis; a line stands where a fault ended an attempt"
+        caption = "All time lines have one axis; a line stands where an attempt was interrupted"
     else:
-        caption = "Each time line is over the job's own time; a line stands where a fault ended an attempt"
+        caption = "Each time line is over the job's own time; a line stands where an attempt was interrupted"
     return together(
         [
             table(caption, head, rows, numbers=range(3, 9), data_of="jobs"),
@@ -140,8 +140,8 @@ def _key(jobs: Sequence[Report]) -> Markup:
 
 
 def _small_strip(job: Report, name: str, span: tuple[float, float]) -> Markup:
-    marks = [mark.at for mark in job.marks if mark.kind in ("fault", "hang")]
-    label = f"Time line of {name}: {counted(len(job.attempts), 'attempt')}, {counted(len(marks), 'fault')}"
+    marks = [mark.at for mark in job.marks if mark.kind == "fault"]
+    label = f"Time line of {name}: {counted(len(job.attempts), 'attempt')}, {counted(len(marks), 'interruption')}"
     return strips.strip(job.spans, marks, *span, label=label, is_small=True)
 
 

@@ -92,7 +92,7 @@ def _cards(report: Report) -> Markup:
     cards = []
     if report.ettr is not None:
         cards.append(_card("Useful share (ETTR)", value(report.ettr.share, words.percent(report.ettr.share), "ettr")))
-    ended = sum(mark.kind in ("fault", "hang") for mark in report.marks)
+    ended = sum(mark.kind == "fault" for mark in report.marks)
     cards += [
         _card(
             "Lost",
@@ -102,7 +102,7 @@ def _cards(report: Report) -> Markup:
         _card(
             "Attempts",
             value(len(report.attempts), f"{len(report.attempts):,}", "attempts"),
-            value(ended, f"{ended:,} ended by a fault", "faults"),
+            value(ended, f"{ended:,} interrupted", "faults"),
         ),
         _card(
             "Saves",
@@ -131,16 +131,16 @@ def _card(name: str, figure: Markup, more: object = None) -> Markup:
 
 def _time_line(report: Report, anchor: str, *, has_plots: bool) -> Markup:
     begin, end = report.spans[0].begin, report.spans[-1].end
-    marks = [mark for mark in report.marks if mark.kind in ("fault", "hang")]
+    marks = [mark for mark in report.marks if mark.kind == "fault"]
     what = (
-        f"{counted(len(report.attempts), 'attempt')}, {counted(len(marks), 'fault')}, "
+        f"{counted(len(report.attempts), 'attempt')}, {counted(len(marks), 'interruption')}, "
         f"{counted(report.save_figures.saves, 'save')} in {duration(end - begin)}"
     )
     if has_plots and any(line.reached_step for line in report.attempts):
         from lastgood.report import charts
 
-        picture = charts.progress_chart(report, prefix=f"{anchor}-progress")
-        key = [_tick("o", "a save"), _tick("×", "an attempt was ended by a fault"), _tick("#", "number of an attempt")]
+        picture = charts.progress_chart(report, prefix=f"{anchor}p")
+        key = [_tick("o", "a save"), _tick("×", "an attempt was interrupted"), _tick("#", "number of an attempt")]
     else:
         picture = together(
             [
@@ -148,7 +148,7 @@ def _time_line(report: Report, anchor: str, *, has_plots: bool) -> Markup:
                 element("div", words.instant(begin), words.instant(end), class_="axis"),
             ]
         )
-        key = [_tick("|", "an attempt was ended by a fault")]
+        key = [_tick("|", "an attempt was interrupted")]
     kinds = [share.kind for share in report.shares if share.seconds > 0]
     swatches = [element("li", _swatch(kind), kind) for kind in kinds]
     drawn = f"{what}."
@@ -265,7 +265,7 @@ def _interval(report: Report, anchor: str, *, has_plots: bool) -> Markup | None:
         ]
         chart = element(
             "figure",
-            charts.saves_chart(report, prefix=f"{anchor}-saves"),
+            charts.saves_chart(report, prefix=f"{anchor}s"),
             element("ul", *key, class_="key"),
             element(
                 "figcaption", "Each dot is a save; where they fall together, the lowest and the highest are drawn."
@@ -288,7 +288,7 @@ def _ranks(report: Report, anchor: str, *, has_plots: bool) -> Markup | None:
             text += (
                 f" {len(report.ranks):,} ranks are drawn as {len(groups)} groups of up to {size}, each by its slowest."
             )
-        chart = element("figure", charts.ranks_chart(report, prefix=f"{anchor}-ranks"), element("figcaption", text))
+        chart = element("figure", charts.ranks_chart(report, prefix=f"{anchor}r"), element("figcaption", text))
     return together([element("h3", "Write times of ranks"), chart, page_tables.ranks(report)])
 
 

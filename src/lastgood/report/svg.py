@@ -28,7 +28,7 @@ def inlined(svg: str, *, prefix: str, colours: Mapping[str, str], title: str, de
         "svg",
         element("title", title, id=f"{prefix}-title"),
         element("desc", description, id=f"{prefix}-desc"),
-        *(_markup_of(child, prefix, colours) for child in root),
+        _inside(root, prefix, colours),
         class_=f"chart {class_}",
         viewBox=_shortened(root.get("viewBox", "")),
         role="img",
@@ -37,11 +37,13 @@ def inlined(svg: str, *, prefix: str, colours: Mapping[str, str], title: str, de
     )
 
 
+def _inside(node: ElementTree.Element, prefix: str, colours: Mapping[str, str]) -> Markup:
+    return together(_markup_of(child, prefix, colours) for child in node if child.tag.removeprefix(_SVG) not in _UNSEEN)
+
+
 def _markup_of(node: ElementTree.Element, prefix: str, colours: Mapping[str, str]) -> Markup:
     name = node.tag.removeprefix(_SVG)
-    inner = together(
-        _markup_of(child, prefix, colours) for child in node if child.tag.removeprefix(_SVG) not in _UNSEEN
-    )
+    inner = _inside(node, prefix, colours)
     attributes = _attributes_of(node, name, prefix, colours)
     if name in ("g", "defs") and (not inner or (name == "g" and not attributes)):
         return inner
@@ -63,7 +65,8 @@ def _attributes_of(node: ElementTree.Element, name: str, prefix: str, colours: M
             if name != "use" and (style := _style(value, prefix, colours)):
                 found["style"] = style
         elif not (key == "transform" and value.startswith(_NOT_TURNED)):
-            found[key] = _REFERENCE.sub(rf"{prefix}-\1", _shortened(value))
+            short = _shortened(value)
+            found[key] = _compact(short) if key == "d" else _REFERENCE.sub(rf"{prefix}-\1", short)
     return found
 
 
@@ -83,3 +86,31 @@ def _style(value: str, prefix: str, colours: Mapping[str, str]) -> str:
 def _shortened(value: str) -> str:
     """A tenth of a pixel is as much as is seen."""
     return _SPACES.sub(" ", _LONG_NUMBER.sub(lambda m: f"{float(m[0]):.1f}".removesuffix(".0"), value)).strip()
+
+
+def _compact(path: str) -> str:
+    """The same path, its straight lines along an axis as H and V.
+
+    >>> _compact("M 1 2 L 5 2 L 5 0 L 3 1 z")
+    'M1 2H5V0L3 1z'
+    """
+    words = path.split(" ")
+    made, at, i = [], ("", ""), 0
+    while i < len(words):
+        command = words[i]
+        if command not in ("M", "L") or i + 2 >= len(words):
+            # A curve, or the end of a figure: as it is.
+            made.append(command if command.isalpha() else f" {command}")
+            at = ("", "")
+            i += 1
+            continue
+        to = (words[i + 1], words[i + 2])
+        if command == "L" and to[1] == at[1]:
+            made.append(f"H{to[0]}")
+        elif command == "L" and to[0] == at[0]:
+            made.append(f"V{to[1]}")
+        else:
+            made.append(f"{command}{to[0]} {to[1]}")
+        at = to
+        i += 3
+    return "".join(made)

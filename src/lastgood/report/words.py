@@ -32,11 +32,22 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %" if share >= 0.01 else f"{100 * share:.1g} %"
 
 
+def written(at: float, form: str) -> str:
+    """A time in UTC; one that no calendar has, as a damaged journal may tell, as its number.
+
+    >>> written(0, "%H:%M"), written(1e18, "%H:%M")
+    ('00:00', '1e+18 s')
+    """
+    try:
+        return datetime.fromtimestamp(at, UTC).strftime(form)
+    except (ValueError, OverflowError, OSError):
+        return f"{at:g} s"
+
+
 def instant(at: float, *, is_short: bool = False) -> Markup:
     """A time as an element that programs can read, too."""
-    when = datetime.fromtimestamp(at, UTC)
-    text = when.strftime("%m-%d %H:%M:%S" if is_short else "%Y-%m-%d %H:%M:%S UTC")
-    return element("time", text, datetime=when.strftime("%Y-%m-%dT%H:%M:%SZ"), class_="nowrap")
+    text = written(at, "%m-%d %H:%M:%S" if is_short else "%Y-%m-%d %H:%M:%S UTC")
+    return element("time", text, datetime=written(at, "%Y-%m-%dT%H:%M:%SZ"), class_="nowrap")
 
 
 def value(number: object, text: object, name: str) -> Markup:
