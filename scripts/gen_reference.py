@@ -152,7 +152,8 @@ def _spelled(action: argparse.Action) -> str:
     if action.choices is not None:
         value = "{" + ",".join(map(str, action.choices)) + "}"
     else:
-        value = str(action.metavar or action.dest.upper())
+        named = action.metavar or action.dest.upper()
+        value = named if isinstance(named, str) else " ".join(named)
     if action.option_strings:
         return action.option_strings[-1] if action.nargs == 0 else f"{action.option_strings[-1]} {value}"
     return {"?": f"[{value}]", "*": f"[{value} ...]"}.get(str(action.nargs), value)

@@ -16,11 +16,11 @@ def test_nothing_differs_from_itself(environment):
 
 
 @given(environments, environments)
-def test_one_difference_for_each_item_that_differs(old, new):
-    expected = {key for key in {*old, *new} if old.get(key) != new.get(key)}
-    found = compare(old, new)
-    assert {one.name for one in found} == expected
-    assert len(found) == len(expected)
+def test_an_item_that_both_have_is_a_difference_if_and_only_if_it_differs(old, new):
+    found = [one.name for one in compare(old, new)]
+    assert len(found) == len({*found})
+    assert {*found} & {*old} & {*new} == {name for name in {*old} & {*new} if old[name] != new[name]}
+    assert {*found} <= {*old, *new}
 
 
 @given(environments, environments)
@@ -42,13 +42,22 @@ def test_a_line_says_what_can_happen():
     ]
 
 
-def test_a_variable_on_one_side_is_not_set_on_the_other_and_a_library_is_absent():
-    old, new = (
-        {EDITION: NEWEST_EDITION, "scipy": "1.15"},
-        {EDITION: NEWEST_EDITION, "NCCL_ALGO": "Ring", "MKL_CBWR": ""},
-    )
+def test_a_variable_on_one_side_is_not_set_on_the_other_and_a_gpu_is_absent():
+    old = {EDITION: NEWEST_EDITION, "gpu": "A100"}
+    new = {EDITION: NEWEST_EDITION, "NCCL_ALGO": "Ring", "MKL_CBWR": ""}
     said = {one.name: (one.old, one.new) for one in compare(old, new)}
-    assert said == {"NCCL_ALGO": ("not set", "Ring"), "scipy": ("1.15", "absent"), "MKL_CBWR": ("not set", "(empty)")}
+    assert said == {"NCCL_ALGO": ("not set", "Ring"), "gpu": ("A100", "absent"), "MKL_CBWR": ("not set", "(empty)")}
+
+
+def test_torch_for_cpus_in_place_of_torch_for_cuda_is_told():
+    old, new = {EDITION: NEWEST_EDITION, "torch": "2+cu", "cuda": "12"}, {EDITION: NEWEST_EDITION, "torch": "2+cpu"}
+    assert [(one.name, one.new) for one in compare(old, new)] == [("torch", "2+cpu"), ("cuda", "absent")]
+
+
+def test_a_framework_that_only_one_side_has_is_no_difference():
+    """The facts of a machine alone have none; nor do they tell of ranks."""
+    old = {"torch": "2", "torch.threads": "2", "gromacs.reprod": "on", "ranks": "2", "scipy": "1"}
+    assert compare({EDITION: NEWEST_EDITION, **old}, {EDITION: NEWEST_EDITION}) == []
 
 
 def test_facts_of_an_older_checkpoint_are_compared_as_far_as_they_go():

@@ -300,6 +300,39 @@ class AppTransparentAnswer(_Answer):
     limits: Annotated[list[TransparentLimit], _says("by mechanism")]
 
 
+class FingerprintFact(_Answer):
+    name: Annotated[str, _says("what was looked at")]
+    value: Annotated[str, _says("what it is")]
+    effect: Annotated[
+        Literal["changes numbers", "may change numbers", "does not"], _says("what another value does to numbers")
+    ]
+    why: Annotated[str, _says("how")]
+
+
+class FingerprintAnswer(_Answer):
+    of: Annotated[str, _says("whose environment it is")]
+    edition: Annotated[
+        str, _says("which items were looked at; facts of another edition are compared where both have them")
+    ]
+    facts: Annotated[list[FingerprintFact], _says("what was found; a variable that is not here is not set")]
+    note: Annotated[str, _says("what could not be found out; empty if nothing")]
+
+
+class FingerprintDifference(_Answer):
+    name: Annotated[str, _says("what differs")]
+    old: Annotated[str, _says("what it is in A")]
+    new: Annotated[str, _says("what it is in B")]
+    effect: Annotated[Literal["changes numbers", "may change numbers", "does not"], _says("what that does to numbers")]
+    why: Annotated[str, _says("how")]
+
+
+class FingerprintDiffAnswer(_Answer):
+    old: Annotated[str, _says("whose environment A is")]
+    new: Annotated[str, _says("whose environment B is")]
+    may_differ: Annotated[bool, _says("something differs that can change numbers: exit code 1")]
+    differences: Annotated[list[FingerprintDifference], _says("what changes numbers first, what does not last")]
+
+
 ANSWERS: dict[str, type[msgspec.Struct]] = {
     "status": StatusAnswer,
     "history": HistoryAnswer,
@@ -316,5 +349,7 @@ ANSWERS: dict[str, type[msgspec.Struct]] = {
     "app list": AppListAnswer,
     "app check": AppCheckAnswer,
     "app transparent": AppTransparentAnswer,
+    "fingerprint": FingerprintAnswer,
+    "fingerprint --diff": FingerprintDiffAnswer,
 }
 """By command."""

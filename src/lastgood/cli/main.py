@@ -28,6 +28,7 @@ COMMANDS: dict[str, str] = {
     "audit": "what a failure would cost: read batch scripts, manifests and the policy",
     "plan": "how often to save, what a failure costs, and which mechanisms to use",
     "app": "applications with checkpoints of their own: list them, try a description, what is possible without any",
+    "fingerprint": "what of this machine and environment can change numbers; or of two attempts, what differs",
     "explain": "what a rule of the audit looks for, why, and what to write instead",
 }
 """Each command with its one line. Its module is lastgood.cli.<name>_command, which has
@@ -35,7 +36,7 @@ COMMANDS: dict[str, str] = {
 
 HANDING_ON = ("submit", "script")
 """Commands that take options of another program too."""
-BEFORE_DASHES = ("app",)
+BEFORE_DASHES = ("app", "fingerprint")
 """Commands whose own options end at `--`: what follows is another command, wherever argparse would see it."""
 
 EPILOG = """\

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from lastgood.core.fingerprint_items import VARIABLES, Effect, groups, item
+from lastgood.core.fingerprint_items import GROMACS, MACHINE, NUMPY, TORCH, VARIABLES, Effect, groups, item
 
 EDITION = "edition"
 """Name of the fact that tells which items were looked at: what is not there was not set, or not in use. Facts without it
@@ -33,16 +33,27 @@ def compare(old: Mapping[str, str], new: Mapping[str, str]) -> list[Difference]:
     >>> [str(one) for one in compare({"edition": "2", "cudnn": "9.1"}, {"edition": "2", "cudnn": "9.3"})]
     ['cudnn: 9.1 -> 9.3 (convolutions, recurrent layers and attention may take another algorithm)']
     """
-    names = {*old} & {*new}
-    if old.get(EDITION) == new.get(EDITION) == NEWEST_EDITION:
-        names = {*old, *new}
+    is_only_common = not old.get(EDITION) == new.get(EDITION) == NEWEST_EDITION
     places = {name: place for place, name in enumerate(name for _, members in groups() for name in members)}
     found = [
         Difference(name, _shown(old, name), _shown(new, name), item(name).effect, item(name).why)
-        for name in names - {EDITION}
-        if old.get(name) != new.get(name)
+        for name in {*old, *new} - {EDITION}
+        if old.get(name) != new.get(name) and _was_looked_at(name, old, new, is_only_common=is_only_common)
     ]
     return sorted(found, key=lambda one: (_ORDER.index(one.effect), places.get(one.name, len(places)), one.name))
+
+
+def _was_looked_at(name: str, old: Mapping[str, str], new: Mapping[str, str], *, is_only_common: bool) -> bool:
+    """Whether an item that only one side has is a difference. Of a framework's items only where both sides use it: the
+    facts of a machine, or of another program, have none of them."""
+    if name in old and name in new:
+        return True
+    if is_only_common:
+        return False
+    leader = next((next(iter(table)) for table in (NUMPY, TORCH, GROMACS) if name in table), None)
+    if leader is not None:
+        return leader in old and leader in new
+    return name in MACHINE or name in VARIABLES
 
 
 def that_matter(found: list[Difference]) -> list[Difference]:

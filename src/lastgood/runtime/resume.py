@@ -49,6 +49,16 @@ class Found(msgspec.Struct, frozen=True):
     stage: str = ""
     """Where it was read from, if not from the job's own directory."""
 
+    def told(self) -> dict[str, Any]:
+        """For the journal, see core.events."""
+        return {
+            "how": self.start.kind.value,
+            "step": self.start.step,
+            "reason": self.start.reason,
+            "rejected": [candidate.name for candidate in self.rejected],
+            "is_from_memory": self.restored is not None and self.restored.is_from_memory,
+        }
+
 
 class Resumer:
     """Finds what to resume from, for one attempt."""

@@ -124,15 +124,7 @@ class Session:
         self._say(describe_start(self._opened.attempt, str(self._opened.job.path), found, took_s))
         for note in notes:
             self._say(f"note: {note}")
-        self.journal.write(
-            "started",
-            how=found.start.kind.value,
-            step=step,
-            reason=found.start.reason,
-            rejected=[candidate.name for candidate in found.rejected],
-            is_from_memory=found.restored is not None and found.restored.is_from_memory,
-            fingerprint=self._facts.fingerprint,
-        )
+        self.journal.write("started", **found.told(), fingerprint=self._facts.fingerprint)
         self._news.tell_pace(self._watch)
         with suppress(OSError, LastgoodError):
             # What cannot be cleared now takes space, nothing else; the next attempt tries again.
