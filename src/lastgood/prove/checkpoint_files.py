@@ -1,0 +1,108 @@
+"""Which of the files that a program writes are its checkpoints, and which is the newest. Pure."""
+
+from collections.abc import Callable, Sequence
+from pathlib import PurePosixPath
+
+import msgspec
+
+from lastgood.core.numbering import kind_of, numbers_in
+from lastgood.prove.plan_of_kills import Save
+from lastgood.prove.watching import Written
+
+_NO_CHECKPOINTS = (
+    *(
+        ".log",
+        ".txt",
+        ".out",
+        ".err",
+        ".csv",
+        ".tsv",
+        ".jsonl",
+        ".md",
+        ".html",
+        ".png",
+        ".svg",
+        ".pdf",
+        ".yaml",
+        ".yml",
+    ),
+    *(".toml", ".ini", ".py", ".pyc", ".lock", ".pid", ".xtc", ".trr", ".edr", ".dcd", ".gro", ".pdb", ".xyz", ".sock"),
+)
+_AT_ONCE_S = 0.08
+"""A file that is still being written is seen to have changed at least so often."""
+_TOGETHER_S = 0.25
+"""The files of a checkpoint with several are written within this time of each other."""
+_BEFORE_THE_END = 0.97
+
+
+class Units(msgspec.Struct, frozen=True):
+    """The checkpoints of a run: which kinds of files belong to them."""
+
+    kinds: tuple[str, ...]
+    """Paths with `#` in place of numbers."""
+    is_guessed: bool = False
+
+    def unit_of(self, path: str) -> str | None:
+        """The checkpoint that a file belongs to; None if it belongs to none: a directory with a number in its name is one
+        checkpoint, with all that is in it."""
+        return numbered_part(path) if kind_of(path) in self.kinds else None
+
+
+def numbered_part(path: str) -> str:
+    """A path up to the first part that has a number; all of it, if none has.
+
+    >>> numbered_part("out/checkpoint-500/optimizer.pt"), numbered_part("out/last.pt")
+    ('out/checkpoint-500', 'out/last.pt')
+    """
+    parts = path.split("/")
+    for i, part in enumerate(parts):
+        if numbers_in(part):
+            return "/".join(parts[: i + 1])
+    return path
+
+
+def matching(written: Sequence[Written], is_match: Callable[[str], bool]) -> Units:
+    """Those that the user's pattern names: `is_match` tells for a path."""
+    return Units(tuple(dict.fromkeys(kind_of(one.path) for one in written if is_match(one.path))))
+
+
+def guess(written: Sequence[Written], began: float, duration_s: float) -> Units:
+    """What is written before the end of a run, and is no log: the kinds of files that are written anew, or under another
+    number, or at least well before the end."""
+    early: dict[str, list[Written]] = {}
+    for one in written:
+        is_text = PurePosixPath(one.path).suffix.lower() in _NO_CHECKPOINTS or "tfevents" in one.path
+        if not is_text and one.size_bytes and one.at - began < _BEFORE_THE_END * duration_s:
+            early.setdefault(kind_of(one.path), []).append(one)
+    repeated = {kind: ones for kind, ones in early.items() if len(ones) > 1}
+    return Units(tuple(repeated or early), is_guessed=True)
+
+
+def saves_of(written: Sequence[Written], units: Units, began: float, last_step: int | None) -> tuple[Save, ...]:
+    """The checkpoints that were written, in order of time. What is seen again while it is still written is one."""
+    saves: list[Save] = []
+    newest: dict[str, tuple[float, str, int]] = {}
+    """By checkpoint: when which of its files was last seen, and its place in `saves`."""
+    for one in written:
+        unit = units.unit_of(one.path)
+        if unit is None:
+            continue
+        at, path, place = newest.get(unit, (-1.0, "", -1))
+        if one.at - at < (_AT_ONCE_S if path == one.path else _TOGETHER_S):
+            # It was complete when it was last seen.
+            saves[place] = msgspec.structs.replace(saves[place], at_s=one.at - began, step_by=one.step_by)
+        else:
+            place = len(saves)
+            saves.append(Save(one.at - began, unit, one.step, one.step_by))
+        newest[unit] = (one.at, one.path, place)
+    if are_steps([save.path for save in saves], last_step):
+        saves = [Save(save.at_s, save.path, numbers_in(save.path)[-1]) for save in saves]
+    return tuple(saves)
+
+
+def are_steps(paths: Sequence[str], last_step: int | None) -> bool:
+    """The last number in the names counts steps, rather than epochs or parts."""
+    numbers = [numbers_in(path)[-1] for path in paths if numbers_in(path)]
+    if last_step is None or not numbers or len(numbers) < len(paths):
+        return False
+    return numbers == sorted(numbers) and 0.3 * last_step < numbers[-1] <= last_step + 1

@@ -1,0 +1,124 @@
+"""Two runs of a proof held against each other: logged values, final files, state."""
+
+import fnmatch
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from lastgood.core.errors import LastgoodError
+from lastgood.core.numbering import is_temporary
+from lastgood.prove.checkpoint_files import Units
+from lastgood.prove.difference import Comparison, Difference, Tolerance, differs, join
+from lastgood.prove.files import Rule, compare_files
+from lastgood.prove.output_lines import attempts_of, merged, series_of_attempts
+from lastgood.prove.profiling import Known
+from lastgood.prove.series import Series, compare_series, series_of_job
+from lastgood.prove.shown import Shown
+from lastgood.prove.verdict import Part
+from lastgood.prove.watching import stamps_below
+
+VALUES, FILES, STATE = "logged values", "values in final files", "values of saved state"
+_ARRAYS = (".npy", ".npz", ".safetensors", ".pt", ".pth", ".ckpt", ".bin", ".h5", ".hdf5", ".pkl")
+"""Files of numbers: where two undisturbed runs differ in one, the job is not deterministic. A text may hold a date."""
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What is to be compared, and how."""
+
+    known: Known
+    tolerance: Tolerance
+    files: tuple[str, ...] = ()
+    """Globs of final files; none: those that two undisturbed runs have written equal."""
+    statistical: tuple[tuple[str, str], ...] = ()
+    """Names of values that are compared in standard errors, each with the name of its error, which may be empty."""
+    bound: float = 3.0
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """Two undisturbed runs, held against each other: what can be asked of the others."""
+
+    parts: tuple[Part, ...]
+    files: tuple[str, ...]
+    """Final files that are equal in both, or were asked for."""
+    notes: tuple[str, ...] = ()
+    """What is not compared, and why."""
+
+
+def compare_undisturbed(left: Shown, right: Shown, wanted: Wanted) -> Pair:
+    notes: list[str] = []
+    names = _files_of(left, wanted) if wanted.files else _written_by_both(left, right, wanted.known.units)
+    if wanted.files and not names:
+        notes.append(f"no final file matches --file {', '.join(wanted.files)}")
+    kept, found = [], []
+    for name in names:
+        comparison = _file(left, right, name, wanted)
+        is_asked = bool(wanted.files)
+        if is_asked or comparison.is_equal:
+            kept.append(name)
+            found.append(comparison)
+        elif comparison.kind == "differs" and Path(name).suffix.lower() in _ARRAYS:
+            found.append(comparison)
+        else:
+            why = "it differs between the undisturbed runs" if comparison.kind == "differs" else str(comparison)
+            notes.append(f"{name} is not compared: {why}")
+    parts = [_values_part(left, right, wanted)]
+    if found:
+        parts.append(Part(FILES, join(found), items=tuple(kept)))
+    return Pair(tuple(part for part in parts if part is not None), tuple(kept), tuple(notes))
+
+
+def compare_resumed(left: Shown, right: Shown, wanted: Wanted, files: Sequence[str]) -> tuple[Part, ...]:
+    """`left`: undisturbed. `files`: those that the undisturbed runs have."""
+    parts = [_values_part(left, right, wanted)]
+    if files:
+        found = [_file(left, right, name, wanted) for name in files]
+        parts.append(Part(FILES, join(found), items=tuple(files)))
+    return tuple(part for part in parts if part is not None)
+
+
+def series_of(shown: Shown, known: Known) -> Series:
+    """What a run logged: by our library, or by the lines of its output."""
+    if known.is_with_library and not known.finders.values:
+        try:
+            return series_of_job(shown.place.job)
+        except LastgoodError:
+            return {}
+    parts = attempts_of([(line.start, line.text) for line in shown.lines])
+    return merged(series_of_attempts(parts, known.finders))
+
+
+def _values_part(left: Shown, right: Shown, wanted: Wanted) -> Part | None:
+    a, b = series_of(left, wanted.known), series_of(right, wanted.known)
+    if not a and not b:
+        return None
+    found = compare_series(a, b, wanted.tolerance)
+    first = found.comparison.first_beyond
+    equal_to = None
+    if first is not None and first.step is not None:
+        equal_to = max((step for step in a.keys() & b.keys() if step < first.step), default=0)
+    names = dict.fromkeys(name for values in a.values() for name in values)
+    return Part(VALUES, found.comparison, equal_to, found.last_right, found.last_left, tuple(names))
+
+
+def _file(left: Shown, right: Shown, name: str, wanted: Wanted) -> Comparison:
+    one, other = left.place.work / name, right.place.work / name
+    for path, whose in ((one, "the undisturbed run"), (other, "the other run")):
+        if not path.is_file():
+            return differs(Difference(what=name, left="", right="", reason=f"{whose} has not written it"))
+    return compare_files(one, other, Rule(wanted.tolerance), where=name)
+
+
+def _files_of(shown: Shown, wanted: Wanted) -> list[str]:
+    """Final files that the user's patterns name."""
+    there = stamps_below(shown.place.work)
+    return [name for name in sorted(there) if any(fnmatch.fnmatchcase(name, pattern) for pattern in wanted.files)]
+
+
+def _written_by_both(left: Shown, right: Shown, units: Units) -> list[str]:
+    """What both have written, or changed, and not only as a checkpoint on the way."""
+    written = []
+    for shown in (left, right):
+        now = stamps_below(shown.place.work)
+        written.append({name for name, stamp in now.items() if shown.baseline.get(name) != stamp})
+    return [name for name in sorted(written[0] & written[1]) if not is_temporary(Path(name).name)]

@@ -1,0 +1,166 @@
+"""A forced kill at a chosen moment, and whether it hit."""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import msgspec
+import psutil
+
+from lastgood.core.signals import SIGKILL
+from lastgood.prove.at_write import Aim, Tracer, wait_for_write
+from lastgood.prove.plan_of_kills import Kill, Phase
+from lastgood.prove.watching import Watch
+from lastgood.trial.processes import is_alive
+from lastgood.trial.target import Way
+from lastgood.trial.trial import Sight, Trial
+
+_DEATH_LIMIT_S = 10.0
+
+
+class Hit(msgspec.Struct, frozen=True):
+    """A kill that was tried."""
+
+    kill: Kill
+    is_hit: bool
+    at: float
+    """Seconds since 1970."""
+    step: int | None
+    """The newest step that was seen to be done before."""
+    attempt: int
+    """Which was killed."""
+    detail: str
+    """How it was done, or why it did not hit."""
+    unsound: tuple[str, ...] = ()
+    """Checkpoints that were not whole after it, each with what is wrong: "out/last.pt: it is empty"."""
+
+
+Saves = Callable[[Watch, Sight], int]
+"""How many checkpoints a trial has written so far."""
+
+
+def carry_out(
+    trial: Trial,
+    watch: Watch,
+    kill: Kill,
+    saves: Saves,
+    aim: Aim | None,
+    limit_s: float,
+    say: Callable[[Sight], None],
+) -> Hit:
+    """Wait for the moment, and kill every process of the command. `aim`: how it can be killed in the middle of a save; None:
+    it is killed when the save is due."""
+    end = time.monotonic() + limit_s
+
+    def looked(sight: Sight) -> Sight:
+        watch(sight)
+        say(sight)
+        return sight
+
+    aim = aim.after(kill.save) if aim is not None and kill.phase is Phase.SAVE else None
+    is_aimed = aim is not None
+    ready = _ready(watch, kill, saves, is_aimed=is_aimed)
+    sight = trial.wait_until(lambda sight: ready(looked(sight)), limit_s)
+    if sight is None:
+        return _missed(trial, looked(trial.look()), kill, end)
+    how = "SIGKILL to all its processes"
+    if aim is not None:
+        struck = _at_write(trial, aim, end, looked)
+        sight = looked(trial.look())
+        if not struck:
+            return _missed(trial, sight, kill, end)
+        how = struck
+    attempt = sight.attempt
+    had_finished = trial.exit_code is not None and not is_aimed
+    victims = [] if had_finished else _kill_all(trial)
+    last = looked(trial.look())
+    problem = _problem(trial, attempt, victims, is_aimed=is_aimed)
+    step = last.step if last.attempt == attempt and last.step is not None else sight.step
+    return Hit(kill, not problem, time.time(), step, attempt, problem or how)
+
+
+def _ready(watch: Watch, kill: Kill, saves: Saves, *, is_aimed: bool) -> Callable[[Sight], bool]:
+    since: list[float] = []
+
+    def is_ready(sight: Sight) -> bool:
+        count = saves(watch, sight)
+        if is_aimed:
+            return count >= kill.save
+        if kill.step is not None:
+            is_begun = sight.step is not None and sight.step >= kill.step
+            return is_begun and (count > 0 or kill.phase is Phase.SAVE)
+        if count < kill.save:
+            return False
+        since.append(sight.at)
+        return sight.at - since[0] >= kill.after_s
+
+    return is_ready
+
+
+def _at_write(trial: Trial, aim: Aim, end: float, looked: Callable[[Sight], Sight]) -> str:
+    """Kill a process of the command at its first call that the aim is at. How; empty if it made none."""
+    work = str(trial.place.work)
+    tracer = Tracer.attached(
+        [process.pid for process in trial.of_command()], aim, work, trial.place.path / "strace.txt"
+    )
+    if tracer is None:
+        written = wait_for_write(aim.paths, work, lambda: _is_over(trial, end))
+        if written:
+            _kill_all(trial)
+        return f"SIGKILL when {written} was seen to be written" if written else ""
+    with tracer:
+        while not tracer.has_struck:
+            if _is_over(trial, end) or not tracer.is_tracing:
+                break
+            looked(trial.look())
+            time.sleep(0.005)
+        return tracer.struck()
+
+
+def _is_over(trial: Trial, end: float) -> bool:
+    return time.monotonic() > end or trial.exit_code is not None
+
+
+def _kill_all(trial: Trial) -> list[int]:
+    """SIGKILL to every process of the command, and none of ours: the launcher and the keeper are another's failure."""
+    victims = trial.of_command()
+    for process in victims:
+        # None of them may react to the death of another.
+        with suppress(psutil.Error):
+            process.suspend()
+    for process in victims:
+        with suppress(psutil.Error):
+            process.send_signal(SIGKILL)
+    pids = [process.pid for process in victims]
+    end = time.monotonic() + _DEATH_LIMIT_S
+    # Not psutil's wait: it would take the exit code, which the trial has to see.
+    while any(is_alive(pid) for pid in pids) and time.monotonic() < end:
+        time.sleep(0.002)
+    return pids
+
+
+def _problem(trial: Trial, attempt: int, victims: list[int], *, is_aimed: bool) -> str:
+    """Why the kill did not do what it should; empty if it did."""
+    if not victims and not is_aimed:
+        return "it had ended before the kill"
+    if alive := [pid for pid in victims if is_alive(pid)]:
+        return f"process {alive[0]} did not die of SIGKILL"
+    if trial.way is Way.LASTGOOD:
+        record = next((r for r in trial.records() if r.number == attempt), None)
+        return "it had done all its steps before the kill" if record and record.last("finished") else ""
+    end = time.monotonic() + _DEATH_LIMIT_S
+    while trial.exit_code is None and time.monotonic() < end:
+        time.sleep(0.005)
+    if trial.exit_code is None:
+        return "something of it lives on after SIGKILL"
+    return "it had finished before the kill" if trial.exit_code == 0 else ""
+
+
+def _missed(trial: Trial, sight: Sight, kill: Kill, end: float) -> Hit:
+    if time.monotonic() > end:
+        detail = "the moment did not come within the limit"
+    elif kill.step is not None and kill.phase is Phase.BETWEEN:
+        detail = f"it ended before step {kill.step} was seen"
+    else:
+        detail = "it ended before the moment came"
+    return Hit(kill, False, time.time(), sight.step, sight.attempt, detail)

@@ -1,0 +1,157 @@
+"""Steps and values in what a program prints, by patterns that are given or guessed. Pure."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+
+import msgspec
+
+from lastgood.core.errors import UsageError
+
+NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf)"
+_GUESSES = (
+    r"(?i)\b(?:global[_ ]?)?step\b['\"]?\s*[:=#]?\s*(\d+)",
+    r"(?i)\biter(?:ation)?\b['\"]?\s*[:=#]?\s*(\d+)",
+    r"(?i)\b(?:batch|sweep|generation|cycle|round)\b['\"]?\s*[:=#]?\s*(\d+)",
+    r"(?i)\bepoch\b['\"]?\s*[:=#]?\s*(\d+)",
+)
+"""What programs call a step, the most telling first."""
+_LEAST_LINES = 3
+_PAIR = re.compile(rf"(?i)(?<![\w.])([a-z_][\w./-]*)['\"]?\s*[:=]?\s*['\"]?({NUMBER})(?![\w.])")
+_OF_TIME = re.compile(
+    r"(?i)(?:^|[_./-])(?:s|ms|us|sec|secs|seconds?|time|times?tamp|elapsed|took|duration|eta|speed|throughput|"
+    r"[a-z]+_per_s(?:ec(?:ond)?)?|per_second|fps|it|mem|memory|rss|runtime|date|pid|port|attempt|after)(?:$|[_./-])"
+)
+"""Names of what differs between any two runs."""
+LAUNCHER = re.compile(r"lastgood: attempt (\d+) of ")
+
+Series = dict[int, dict[str, str]]
+"""Numbers stay as they are printed."""
+
+
+class Finders(msgspec.Struct, frozen=True):
+    """How steps and values are found in lines."""
+
+    step: str = ""
+    """A regular expression; empty: no line tells a step."""
+    values: dict[str, str] = {}
+    """A regular expression for each name."""
+    is_step_guessed: bool = False
+    is_values_guessed: bool = False
+    """Every name with a number, on lines that tell a step, is a value."""
+
+
+def check_patterns(values: Mapping[str, str]) -> None:
+    """Raises UsageError for a pattern that is no regular expression, or has no group."""
+    for name, pattern in values.items():
+        try:
+            compiled = re.compile(pattern)
+        except re.error as error:
+            raise UsageError(f"--value {name}={pattern}: no regular expression: {error}") from None
+        if not compiled.groups:
+            raise UsageError(
+                f"--value {name}={pattern}: it has no group",
+                remedy=rf"put the number in brackets, such as '{name}=loss ([-0-9.e]+)'",
+            )
+
+
+def guess_step_pattern(lines: Iterable[str]) -> str:
+    """The pattern of the first kind of step that lines tell, rising; empty if none does.
+
+    >>> guess_step_pattern([f"step {i} loss 0.5" for i in range(5)]) != ""
+    True
+    >>> guess_step_pattern(["hello", "step 1"])
+    ''
+    """
+    texts = list(lines)
+    for pattern in _GUESSES:
+        finder = re.compile(pattern)
+        found = [int(match[1]) for text in texts if (match := finder.search(text))]
+        rising = sum(a < b for a, b in pairwise(found))
+        if len(set(found)) >= _LEAST_LINES and rising >= 0.8 * (len(set(found)) - 1):
+            return pattern
+    return ""
+
+
+def attempts_of(lines: Sequence[tuple[int, str]]) -> list[list[str]]:
+    """The output of each start, in order: of each (start, line), and of each attempt that our launcher announces in it."""
+    parts: list[list[str]] = []
+    of_start, of_attempt = 0, 0
+    for start, text in lines:
+        announced = LAUNCHER.match(text)
+        attempt = int(announced[1]) if announced else of_attempt
+        if not parts or start != of_start or (of_attempt and attempt != of_attempt):
+            parts.append([])
+            attempt = int(announced[1]) if announced else 0
+        of_start, of_attempt = start, attempt
+        parts[-1].append(text)
+    return parts
+
+
+def steps_in(lines: Iterable[str], pattern: str) -> list[int]:
+    """Every step that lines tell, in order."""
+    if not pattern:
+        return []
+    finder = re.compile(pattern)
+    return [step for text in lines if (step := _step(finder, text)) is not None]
+
+
+def series_of_attempts(parts: Sequence[Sequence[str]], finders: Finders) -> list[tuple[int, Series]]:
+    """What the lines of each attempt tell, {step: {name: printed value}}, with its number from 1.
+
+    A line without a step belongs to the step told last. Values of the same name at the same step: the last counts.
+    """
+    step_finder = re.compile(finders.step) if finders.step else None
+    value_finders = {name: re.compile(pattern) for name, pattern in finders.values.items()}
+    found: list[tuple[int, Series]] = []
+    for number, part in enumerate(parts, 1):
+        series: Series = {}
+        step = 0
+        for text in part:
+            told = _step(step_finder, text) if step_finder is not None else None
+            step = step if told is None else told
+            values = _values(text, value_finders)
+            if finders.is_values_guessed and told is not None and step_finder is not None:
+                values = {**_guessed(text, step_finder), **values}
+            if values:
+                series.setdefault(step, {}).update(values)
+        found.append((number, series))
+    return found
+
+
+def merged(attempts: Iterable[tuple[int, Series]]) -> Series:
+    """What counts in the end: what an attempt says of a step counts before what earlier ones said, and what those said of
+    later steps was lost with them.
+
+    >>> merged([(1, {1: {"x": "1"}, 2: {"x": "2"}, 3: {"x": "9"}}), (2, {2: {"x": "2"}})])
+    {1: {'x': '1'}, 2: {'x': '2'}}
+    """
+    found: Series = {}
+    for _, series in attempts:
+        if series:
+            found = {step: values for step, values in found.items() if step < min(series)}
+            found.update(series)
+    return found
+
+
+def _values(text: str, finders: "Mapping[str, re.Pattern[str]]") -> dict[str, str]:
+    found = {}
+    for name, finder in finders.items():
+        for match in finder.finditer(text):
+            said = match["value"] if "value" in finder.groupindex else match[1]
+            if said is not None:
+                found[name] = said
+    return found
+
+
+def _guessed(text: str, step_finder: "re.Pattern[str]") -> dict[str, str]:
+    rest = step_finder.sub(" ", text)
+    return {name: said for name, said in _PAIR.findall(rest) if not _OF_TIME.search(name)}
+
+
+def _step(finder: "re.Pattern[str]", text: str) -> int | None:
+    match = finder.search(text)
+    if match is None:
+        return None
+    said = match["step"] if "step" in finder.groupindex else match[1]
+    return int(said) if said is not None and said.isdigit() else None

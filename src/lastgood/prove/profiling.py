@@ -1,0 +1,149 @@
+"""What the undisturbed run shows that the others are planned by: its steps, its checkpoints, how it resumes."""
+
+import fnmatch
+import os
+from bisect import bisect_right
+from collections.abc import Sequence
+
+import msgspec
+
+from lastgood.core.numbering import kind_of
+from lastgood.prove.at_write import Aim
+from lastgood.prove.checkpoint_files import Units, guess, matching, saves_of
+from lastgood.prove.output_lines import Finders, guess_step_pattern, steps_in
+from lastgood.prove.plan_of_kills import Profile, Save, usable_saves
+from lastgood.prove.shown import Shown
+from lastgood.prove.watching import Written
+from lastgood.trial.target import Target, Way
+
+
+class Known(msgspec.Struct, frozen=True):
+    """What is known of the command after its first undisturbed run."""
+
+    way: Way
+    way_reason: str
+    profile: Profile
+    units: Units
+    """Its own checkpoints; of no kind where our library writes them."""
+    finders: Finders
+    aims: tuple[Aim, ...] = ()
+    """How it can be killed in the middle of a save, the most promising first; none where that cannot be aimed at."""
+    is_with_library: bool = False
+
+
+def learn(shown: Shown, target: Target, way: Way | None, values: dict[str, str]) -> Known:
+    """`way`: as the user has said; None: by what the run showed."""
+    texts = [line.text for line in shown.lines]
+    is_with_library = shown.is_with_library
+    pattern = target.step_pattern or ("" if is_with_library else guess_step_pattern(texts))
+    finders = Finders(pattern, values, bool(pattern) and not target.step_pattern, not is_with_library and not values)
+    chosen, reason = _way(way, target, is_with_library=is_with_library)
+    if is_with_library:
+        return Known(chosen, reason, _by_journal(shown), Units(()), finders, is_with_library=True)
+    steps = steps_in(texts, pattern)
+    last = max(steps, default=None)
+    units = _units(shown, target)
+    saves = saves_of(_with_steps(shown, pattern), units, shown.began, last) or _told_saves(shown)
+    profile = Profile(shown.duration_s, saves, last, min(steps, default=None))
+    return Known(chosen, reason, profile, units, finders, () if _app_of(target) else _aims(shown, units, saves))
+
+
+def _with_steps(shown: Shown, pattern: str) -> list[Written]:
+    """What was written, with the step that the lines had told by then: while it ran nobody knew where to look for it."""
+    told = [(line.at, steps[-1]) for line in shown.lines if (steps := steps_in([line.text], pattern))]
+    times = [at for at, _ in told]
+
+    def step_at(at: float) -> int | None:
+        before = bisect_right(times, at)
+        return told[before - 1][1] if before else None
+
+    return [msgspec.structs.replace(one, step=step_at(one.since), step_by=step_at(one.at)) for one in shown.written]
+
+
+def without_checkpoint(known: Known, target: Target) -> str:
+    """Why no kill can tell anything; empty if one can."""
+    if usable_saves(known.profile):
+        return ""
+    saves = known.profile.saves
+    if saves:
+        only = f"its only checkpoint{'s are' if len(saves) > 1 else ' is'} written at its end"
+        return f"{only}: a kill before would lose everything, and there is nothing to resume from"
+    where = (
+        f"nothing matched --checkpoints {target.checkpoints}" if target.checkpoints else "no file that looks like one"
+    )
+    return f"it never checkpoints: {where} was written before its end, and a kill would lose everything"
+
+
+def _way(way: Way | None, target: Target, *, is_with_library: bool) -> tuple[Way, str]:
+    if way is not None:
+        words = {
+            Way.AGAIN: "the same command again, as asked",
+            Way.LASTGOOD: f"lastgood run {' '.join(target.options)}".rstrip(),
+        }
+        if way is Way.AGAIN and target.resume_command:
+            return way, "the command of --resume-command"
+        return way, words.get(way, way.value)
+    if is_with_library:
+        return Way.LASTGOOD, "lastgood run: the program uses the library"
+    return Way.AGAIN, "the same command again: it does not use lastgood, and no other way was given"
+
+
+def _app_of(target: Target) -> bool:
+    return "--app" in target.options
+
+
+def _by_journal(shown: Shown) -> Profile:
+    saves: dict[int, Save] = {}
+    last = None
+    for record in shown.records:
+        for event in record.events:
+            step = event.data.get("step")
+            if isinstance(step, int):
+                last = step if last is None else max(last, step)
+                if event.kind == "committed":
+                    saves.setdefault(step, Save(event.at - shown.began, step=step))
+    seen = [step for _, _, step in shown.steps]
+    return Profile(shown.duration_s, tuple(saves[step] for step in sorted(saves)), max([*seen, last or 0]), 1)
+
+
+def _told_saves(shown: Shown) -> tuple[Save, ...]:
+    """Those that our launcher has seen, of an application that it knows."""
+    found = []
+    for record in shown.records:
+        for event in record.events:
+            if event.kind == "committed":
+                step = event.data.get("step")
+                found.append(Save(event.at - shown.began, str(event.data.get("name", "")), step if step else None))
+    return tuple(found)
+
+
+def _units(shown: Shown, target: Target) -> Units:
+    if target.checkpoints:
+        pattern = os.path.normpath(target.checkpoints.replace("{run}/", ""))
+
+        def is_match(path: str) -> bool:
+            parts = path.split("/")
+            return any(fnmatch.fnmatchcase("/".join(parts[: i + 1]), pattern) for i in range(len(parts)))
+
+        return matching(shown.written, is_match)
+    if _app_of(target):
+        names = [str(e.data.get("name", "")) for r in shown.records for e in r.events if e.kind == "committed"]
+        return Units(tuple(dict.fromkeys(kind_of(os.path.normpath(name)) for name in names if name)))
+    return guess(shown.written, shown.began, shown.duration_s)
+
+
+def _aims(shown: Shown, units: Units, saves: Sequence[Save]) -> tuple[Aim, ...]:
+    paths = tuple(_file_of(shown, units, save) for save in saves)
+    if not all(paths):
+        return ()
+    by_write, by_rename = Aim(paths), Aim(paths, is_at_rename=True)
+    inodes = {one.inode for one in shown.written if one.path == paths[0]}
+    if len(saves) > 1 and len(set(paths)) == 1:
+        return (by_rename if len(inodes) > 1 else by_write,)
+    return (by_rename,) if shown.temporary else (by_write, by_rename)
+
+
+def _file_of(shown: Shown, units: Units, save: Save) -> str:
+    """The largest file of a checkpoint: the one whose writing takes longest."""
+    files = [one for one in shown.written if units.unit_of(one.path) == save.path]
+    return max(files, key=lambda one: one.size_bytes).path if files else ""

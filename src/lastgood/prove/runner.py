@@ -1,0 +1,158 @@
+"""A proof from its beginning to its answer: two undisturbed runs, then some that are killed and resume."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from lastgood.core.errors import UsageError
+from lastgood.core.signals import signal_name
+from lastgood.core.units import duration
+from lastgood.prove.comparing import Pair, Wanted, compare_resumed, compare_undisturbed
+from lastgood.prove.conduct import Saying, disturbed, undisturbed
+from lastgood.prove.difference import EXACT, Tolerance
+from lastgood.prove.output_lines import check_patterns
+from lastgood.prove.plan_of_kills import MOST_KILLS, Kill, Phase, plan
+from lastgood.prove.profiling import Known, learn, without_checkpoint
+from lastgood.prove.resuming import resumed_after
+from lastgood.prove.shown import Shown
+from lastgood.prove.verdict import Answer, Killed, Verdict, judge
+from lastgood.trial.place import make_place
+from lastgood.trial.target import Target, Way, step_finder
+
+FIRST, SECOND = "undisturbed-1", "undisturbed-2"
+
+
+class Request(msgspec.Struct, frozen=True):
+    target: Target
+    root: Path
+    """Where the runs work; each in a directory of its own."""
+    way: Way | None = None
+    """How the killed command is started again; None: by what the first run shows."""
+    kills: int = 2
+    """How many runs are killed."""
+    seed: int = 0
+    values: dict[str, str] = {}
+    """Patterns of values in the output, by name."""
+    files: tuple[str, ...] = ()
+    tolerance: Tolerance = EXACT
+    statistical: tuple[tuple[str, str], ...] = ()
+    bound: float = 3.0
+
+
+class Proof(msgspec.Struct, frozen=True):
+    """All that a proof has found."""
+
+    verdict: Verdict
+    known: Known | None
+    """None if the command did not come to its end undisturbed."""
+    pair: Pair | None
+    undisturbed: tuple[Shown, ...]
+    shown: tuple[Shown, ...]
+    """The runs that were killed."""
+    killed: tuple[Killed, ...]
+    notes: tuple[str, ...] = ()
+
+
+def prove(request: Request, say: Saying, tell: Callable[[str], None]) -> Proof:
+    """Find out whether the command gives the same answer after it was killed. `say` hears of every look at a run, `tell` of
+    what is done. Raises UsageError for a request that cannot be carried out; nothing was started then."""
+    _check(request)
+    target = msgspec.structs.replace(
+        request.target, environment={"PYTHONUNBUFFERED": "1", **request.target.environment}
+    )
+    first = undisturbed(target, make_place(request.root, FIRST, target), request.way or Way.LASTGOOD, say)
+    if not first.is_finished:
+        return Proof(Verdict(Answer.UNKNOWN, _no_end(first, target)), None, None, (first,), (), ())
+    known = learn(first, target, request.way, request.values)
+    tell(f"{FIRST}: {_told(known)}")
+    if why := without_checkpoint(known, target):
+        return Proof(Verdict(Answer.UNKNOWN, why), known, None, (first,), (), ())
+    target = msgspec.structs.replace(target, step_pattern=known.finders.step)
+    second = undisturbed(target, make_place(request.root, SECOND, target), known.way, say)
+    if not second.is_finished:
+        return Proof(Verdict(Answer.UNKNOWN, _no_end(second, target)), known, None, (first, second), (), ())
+    wanted = Wanted(known, request.tolerance, request.files, request.statistical, request.bound)
+    pair = compare_undisturbed(first, second, wanted)
+    tell(f"{SECOND}: {_told_pair(pair)}")
+    shown, killed, notes = [], [], list(pair.notes)
+    for number, kills in enumerate(plan(known.profile, request.kills, request.seed), 1):
+        run, missed = _disturbed(request.root, f"killed-{number}", target, known, kills, say)
+        notes += missed
+        shown.append(run)
+        killed.append(_judged_by(run, kills, first, wanted, pair, target))
+        tell(f"{run.name}: {_told_killed(killed[-1])}")
+    return Proof(judge(pair.parts, killed), known, pair, (first, second), tuple(shown), tuple(killed), tuple(notes))
+
+
+def _check(request: Request) -> None:
+    step_finder(request.target.step_pattern)
+    check_patterns(request.values)
+    if not 1 <= request.kills <= MOST_KILLS:
+        raise UsageError(f"--kills {request.kills}: give 1 to {MOST_KILLS}")
+
+
+def _disturbed(
+    root: Path, name: str, target: Target, known: Known, kills: Sequence[Kill], say: Saying
+) -> tuple[Shown, list[str]]:
+    """A run that is killed. Where the call that was aimed at is never made, it is done again with another aim."""
+    aims = known.aims if kills[0].phase is Phase.SAVE else ()
+    notes = []
+    for number, aim in enumerate([*aims, None], 1):
+        place = make_place(root, name if number == 1 else f"{name}-{number}", target)
+        run = disturbed(target, place, known.way, kills, known.units, aim, say)
+        if aim is None or any(hit.is_hit for hit in run.hits):
+            break
+        what = "renamed nothing" if aim.is_at_rename else f"did not write to {aim.paths[0]} itself"
+        notes.append(f"{place.name}: while it was watched it {what}; done again with another aim")
+    return run, notes
+
+
+def _judged_by(run: Shown, kills: Sequence[Kill], first: Shown, wanted: Wanted, pair: Pair, target: Target) -> Killed:
+    hits = [hit for hit in run.hits if hit.is_hit]
+    known = wanted.known
+    resumed = [
+        resumed_after(
+            run, hit, hits[i + 1] if i + 1 < len(hits) else None, known.units, known.profile, known.finders.step
+        )
+        for i, hit in enumerate(hits)
+    ]
+    return Killed(
+        name=run.name,
+        hits=tuple(run.hits),
+        planned=len(kills),
+        resumed=tuple(resumed),
+        exit_code=run.exit_code,
+        limit_s=target.limit_s,
+        last_words=tuple(run.last_lines()),
+        parts=compare_resumed(first, run, wanted, pair.files) if run.is_finished else (),
+        took_s=run.duration_s,
+        undisturbed_s=first.duration_s,
+    )
+
+
+def _no_end(shown: Shown, target: Target) -> str:
+    last = shown.last_lines()
+    words = f": {last[-1]}" if last else ""
+    if shown.exit_code is None:
+        return f"undisturbed, it did not end within the limit of {duration(target.limit_s)}"
+    code = signal_name(-shown.exit_code) if shown.exit_code < 0 else f"exit code {shown.exit_code}"
+    return f"undisturbed, it ends with {code}{words}"
+
+
+def _told(known: Known) -> str:
+    profile = known.profile
+    steps = f"{profile.last_step:,} steps, " if profile.last_step is not None else ""
+    return f"{steps}{len(profile.saves)} checkpoints, {duration(profile.duration_s)}; resumes by {known.way_reason}"
+
+
+def _told_pair(pair: Pair) -> str:
+    differing = [part for part in pair.parts if part.differs]
+    return "differs from the first: not deterministic in itself" if differing else "as the first"
+
+
+def _told_killed(killed: Killed) -> str:
+    if not killed.resumed:
+        return killed.hits[-1].detail if killed.hits else "not killed"
+    one = killed.resumed[-1]
+    return f"killed at step {one.killed_at}, resumed from {one.step}, exit code {killed.exit_code}"

@@ -1,0 +1,44 @@
+"""What one run of a proof showed, as values."""
+
+import msgspec
+
+from lastgood.core.accounting import Record
+from lastgood.prove.killing import Hit
+from lastgood.prove.watching import Said, Stamp, Written
+from lastgood.trial.place import Place
+from lastgood.trial.target import Way
+
+_LAST_LINES = 12
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """What one run showed."""
+
+    name: str
+    place: Place
+    way: Way
+    began: float
+    duration_s: float
+    exit_code: int | None
+    """Of the last start; None if the limit passed."""
+    lines: list[Said]
+    written: list[Written]
+    temporary: list[Written]
+    steps: list[tuple[float, int, int]]
+    records: list[Record]
+    hits: list[Hit]
+    baseline: dict[str, Stamp]
+    """The files that were there before it began."""
+
+    @property
+    def is_finished(self) -> bool:
+        return self.exit_code == 0
+
+    @property
+    def is_with_library(self) -> bool:
+        """Our library runs in the program: it says itself how it started."""
+        return any(record.first("started") is not None and not record.is_wrapped for record in self.records)
+
+    def last_lines(self, start: int | None = None) -> list[str]:
+        said = [line.text for line in self.lines if start is None or line.start == start]
+        return [text for text in said if text.strip()][-_LAST_LINES:]

@@ -1,0 +1,241 @@
+"""What a proof answers, from what its runs have shown. Pure: every answer comes with its reason."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+import msgspec
+
+from lastgood.core.errors import EXIT_FINDINGS, EXIT_FINISHED, EXIT_UNKNOWN
+from lastgood.core.signals import signal_name
+from lastgood.core.units import duration
+from lastgood.prove.difference import Comparison, Difference
+from lastgood.prove.killing import Hit
+from lastgood.prove.resuming import Resumed
+
+
+class Answer(StrEnum):
+    IDENTICAL = "identical"
+    """All that was compared is equal bit for bit."""
+    WITHIN = "within tolerance"
+    """Not equal in every bit, and within the tolerance or the bound that was asked for."""
+    DIVERGED = "diverged"
+    """It came to its end as if nothing had happened, with other numbers."""
+    LOST_WORK = "lost work"
+    """It resumed from an earlier step than its newest checkpoint holds."""
+    DID_NOT_RESUME = "did not resume"
+    """It failed, refused, or began at zero although there was a checkpoint."""
+    NOT_DETERMINISTIC = "not deterministic in itself"
+    """Two undisturbed runs give different numbers."""
+    UNKNOWN = "unknown"
+    """What was tried does not tell."""
+
+    @property
+    def exit_code(self) -> int:
+        if self in (Answer.IDENTICAL, Answer.WITHIN):
+            return EXIT_FINISHED
+        return EXIT_UNKNOWN if self is Answer.UNKNOWN else EXIT_FINDINGS
+
+
+_GRAVITY = (
+    Answer.IDENTICAL,
+    Answer.WITHIN,
+    Answer.UNKNOWN,
+    Answer.NOT_DETERMINISTIC,
+    Answer.LOST_WORK,
+    Answer.DIVERGED,
+    Answer.DID_NOT_RESUME,
+)
+"""Of several answers the last of these is the answer to all."""
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One thing that was compared between two runs."""
+
+    name: str
+    """"logged values", "final files", "state"."""
+    comparison: Comparison
+    equal_to: int | None = None
+    """The last step up to which all was equal; None if nothing differs, or where there are no steps."""
+    ends_at: int | None = None
+    """The step at which the other run ended, where that is not the undisturbed run's last."""
+    should_end_at: int | None = None
+    items: tuple[str, ...] = ()
+    """What it consists of: names of values, of files."""
+
+    @property
+    def differs(self) -> bool:
+        return self.comparison.kind == "differs" or self.ends_elsewhere
+
+    @property
+    def ends_elsewhere(self) -> bool:
+        return self.ends_at is not None and self.ends_at != self.should_end_at
+
+
+class Killed(msgspec.Struct, frozen=True):
+    """What one disturbed run showed."""
+
+    name: str
+    hits: tuple[Hit, ...]
+    planned: int
+    """How many kills it was to have."""
+    resumed: tuple[Resumed, ...]
+    """After each kill that hit."""
+    exit_code: int | None
+    """None if the limit passed."""
+    limit_s: float
+    last_words: tuple[str, ...]
+    parts: tuple[Part, ...]
+    took_s: float = 0.0
+    undisturbed_s: float = 0.0
+
+
+class Judged(msgspec.Struct, frozen=True):
+    answer: Answer
+    reason: str
+    also: tuple[tuple[Answer, str], ...] = ()
+    """Other answers that are true, too, with their reasons."""
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    answer: Answer
+    reason: str
+    runs: tuple[Judged, ...] = ()
+    """Of each disturbed run."""
+
+
+def judge(pair: Sequence[Part], runs: Sequence[Killed]) -> Verdict:
+    """`pair`: the two undisturbed runs, held against each other."""
+    is_deterministic = not any(part.differs for part in pair)
+    judged = tuple(judge_run(run, pair) for run in runs)
+    if not runs:
+        return Verdict(Answer.UNKNOWN, "nothing was killed")
+    worst = max(judged, key=lambda one: _GRAVITY.index(one.answer))
+    if worst.answer in (Answer.IDENTICAL, Answer.WITHIN, Answer.UNKNOWN) and not is_deterministic:
+        first = _first_of(pair)
+        return Verdict(Answer.NOT_DETERMINISTIC, f"two undisturbed runs differ: {first}" if first else "", judged)
+    return Verdict(worst.answer, worst.reason, judged)
+
+
+def judge_run(run: Killed, pair: Sequence[Part]) -> Judged:
+    found = list(_findings(run, pair))
+    if not found:
+        found = [_equal(run)]
+    found.sort(key=lambda one: -_GRAVITY.index(one[0]))
+    return Judged(*found[0], also=tuple(found[1:]))
+
+
+def _findings(run: Killed, pair: Sequence[Part]) -> list[tuple[Answer, str]]:
+    found: list[tuple[Answer, str]] = []
+    for hit, resumed in zip([hit for hit in run.hits if hit.is_hit], run.resumed, strict=False):
+        found += _of_resume(hit, resumed)
+    missed = [hit for hit in run.hits if not hit.is_hit]
+    if missed:
+        found.append((Answer.UNKNOWN, f"the kill did not hit: {missed[0].detail}"))
+        if len(missed) == len(run.hits):
+            return found
+    if run.exit_code is None:
+        took = f"; undisturbed it took {duration(run.undisturbed_s)}" if run.undisturbed_s else ""
+        found.append((Answer.UNKNOWN, f"it did not end within the limit of {duration(run.limit_s)}{took}"))
+    elif run.exit_code != 0:
+        found.append((Answer.DID_NOT_RESUME, f"after the kill it ended with {_ending(run)}"))
+    else:
+        found += _of_numbers(run, pair)
+        found += _of_time(run)
+    return found
+
+
+def _of_resume(hit: Hit, resumed: Resumed) -> list[tuple[Answer, str]]:
+    if resumed.refused:
+        return [(Answer.DID_NOT_RESUME, f"the start was refused: {resumed.refused}")]
+    newest = f"{resumed.newest} (step {resumed.newest_step})" if resumed.newest_step is not None else resumed.newest
+    if resumed.is_from_zero:
+        what = "was destroyed by the kill" if resumed.is_destroyed else "was there"
+        return [(Answer.DID_NOT_RESUME, f"it began again at zero, although {newest} {what}")]
+    if resumed.is_too_early:
+        used = f" ({resumed.used})" if resumed.used else ""
+        lost = (resumed.newest_step or 0) - (resumed.step or 0)
+        return [
+            (
+                Answer.LOST_WORK,
+                f"it resumed from step {resumed.step}{used}, although {newest} was whole: {lost} steps lost",
+            )
+        ]
+    return []
+
+
+def _of_numbers(run: Killed, pair: Sequence[Part]) -> list[tuple[Answer, str]]:
+    for part in run.parts:
+        if part.ends_elsewhere:
+            text = f"it ended at step {part.ends_at}, the undisturbed run at step {part.should_end_at}"
+            return [(Answer.DIVERGED, text)]
+    differing = [part for part in run.parts if part.differs]
+    if not differing:
+        return []
+    first = _first_of(differing)
+    others = [part for part in pair if part.differs]
+    if not others:
+        return [(Answer.DIVERGED, f"it ended with exit code 0 and other numbers; first: {first}")]
+    sizes = f"{_as_share(_largest(differing))} against {_as_share(_largest(others))}"
+    if _largest(differing) <= _NO_MORE * _largest(others):
+        text = f"the resumed run differs from an undisturbed one no more than two undisturbed ones do: {sizes}"
+        return [(Answer.NOT_DETERMINISTIC, text)]
+    text = f"two undisturbed runs differ already, and the resumed one differs more: {sizes}; first: {first}"
+    return [(Answer.DIVERGED, text)]
+
+
+_NO_MORE = 3.0
+"""The difference of one pair of runs is one sample: others like it may be somewhat larger."""
+
+
+def _of_time(run: Killed) -> list[tuple[Answer, str]]:
+    """Where no step can be seen, a job that begins anew shows in the time that it takes."""
+    last = [hit for hit in run.hits if hit.is_hit][-1:]
+    if not last or any(one.step is not None for one in run.resumed) or not run.undisturbed_s:
+        return []
+    after_s = run.took_s - last[0].kill.after_s
+    if last[0].step is None and after_s > 0.95 * run.undisturbed_s and last[0].kill.after_s > 0.3 * run.undisturbed_s:
+        return [
+            (
+                Answer.UNKNOWN,
+                "no step can be seen, and it took as long after the kill as from zero: give --step-pattern",
+            )
+        ]
+    return []
+
+
+def _equal(run: Killed) -> tuple[Answer, str]:
+    known = [part for part in run.parts if part.comparison.kind in ("identical", "within")]
+    unknown = [part for part in run.parts if part.comparison.kind == "not comparable"]
+    if not known:
+        notes = [note for part in unknown for note in part.comparison.notes]
+        return Answer.UNKNOWN, "nothing could be compared" + (f": {'; '.join(notes[:3])}" if notes else "")
+    told = ", ".join(f"{part.comparison.compared:,} {part.name}" for part in known if part.comparison.compared)
+    if any(part.comparison.kind == "within" for part in known):
+        return Answer.WITHIN, f"{told} compared: all within the tolerance"
+    return Answer.IDENTICAL, f"{told} equal bit for bit"
+
+
+def _ending(run: Killed) -> str:
+    code = run.exit_code or 0
+    words = f": {run.last_words[-1]}" if run.last_words else ""
+    return (signal_name(-code) if code < 0 else f"exit code {code}") + words
+
+
+def _first_of(parts: Sequence[Part]) -> Difference | None:
+    """By step; what has no step comes after."""
+    firsts = [
+        one
+        for part in parts
+        if part.differs and (one := part.comparison.first_beyond or part.comparison.first) is not None
+    ]
+    return min(firsts, key=lambda one: (one.step is None, one.step or 0), default=None)
+
+
+def _largest(parts: Sequence[Part]) -> float:
+    """Relative; infinite for what is no number."""
+    found = [part.comparison.largest_relative for part in parts]
+    return max((one.relative for one in found if one is not None and one.relative is not None), default=float("inf"))
+
+
+def _as_share(relative: float) -> str:
+    return f"relative {relative:.2g}" if relative < float("inf") else "not in numbers"
