@@ -53,9 +53,11 @@ class TellingSteps:
         self.newest = step
 
     @property
-    def from_step(self) -> int | None:
-        """The step after which it goes on, if it tells of every step, or of every n-th; None before its first line.
+    def stride(self) -> int:
+        """The distance of its first two lines; 1 before there is a second."""
+        return self._stride or 1
 
-        The distance of its first two lines is taken for n, and 1 before there is a second.
-        """
-        return None if self.first is None else max(self.first - (self._stride or 1), 0)
+    @property
+    def from_step(self) -> int | None:
+        """The step after which it goes on, if it tells of every `stride`-th; None before its first line."""
+        return None if self.first is None else max(self.first - self.stride, 0)

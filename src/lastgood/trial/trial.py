@@ -50,6 +50,8 @@ class Sight(msgspec.Struct, frozen=True):
     """The command line that was given last has not ended."""
     from_step: int | None = None
     """The step after which this attempt began, by its journal, or as the first lines of its output have it."""
+    blur_steps: int = 0
+    """`from_step` may be off by less than this: the distance of the steps that the output tells; 0 if it is exact."""
 
 
 def _saved_step(event: Event) -> int | None:
@@ -167,6 +169,7 @@ class Trial:
         if record is not None and not beats:
             saved += [step for event in record.events if (step := _saved_step(event)) is not None]
         phases = {beat.phase for beat in beats.values()}
+        from_step, blur_steps = self._from_step(record)
         return Sight(
             at=now,
             start=self.starts,
@@ -175,20 +178,22 @@ class Trial:
             saved_step=max(saved, default=None),
             phase=phases.pop() if len(phases) == 1 else "",
             is_running=self.exit_code is None,
-            from_step=self._from_step(record),
+            from_step=from_step,
+            blur_steps=blur_steps,
         )
 
-    def _from_step(self, record: Record | None) -> int | None:
+    def _from_step(self, record: Record | None) -> tuple[int | None, int]:
+        told = (self._told.from_step, self._told.stride)
         started = record.first("started") if record is not None else None
         if record is None or started is None:
-            return self._told.from_step
+            return told
         step = started.data.get("step")
         if record.is_wrapped:
             # A command with checkpoints of its own may resume from another than the one that it was handed; and where their
             # names have no numbers, nobody has told the launcher the step.
             is_told = bool(step) or started.data.get("how") == "fresh"
-            return step if self._told.first is None and is_told else self._told.from_step
-        return step if isinstance(step, int) else None
+            return (step, 0) if self._told.first is None and is_told else told
+        return (step, 0) if isinstance(step, int) else (None, 0)
 
     def records(self) -> list[Record]:
         """The journals of the job, oldest attempt first; empty where our launcher does not run the command."""
