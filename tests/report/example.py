@@ -95,7 +95,7 @@ def example_report() -> Report:
         unsaved_s=None,
         ettr=Ettr(
             share=useful / whole,
-            formula="ETTR = useful / (useful + lost + saving + restarting + stopping + hung + queued + down + unseen)",
+            formula="useful / (useful + lost + saving + restarting + stopping + hung + queued + down + unseen)",
             with_numbers=f"{useful:.0f} s / {whole:.0f} s = {useful / whole:.1%}",
             running_share=useful / (whole - away),
             doubts=["attempt 4: nobody saw its last step, so that more of its work may be lost"],
@@ -175,7 +175,7 @@ def second_report() -> Report:
         unsaved_s=5000.0,
         ettr=Ettr(
             share=5000 / 5020,
-            formula="ETTR = useful / (useful + restarting)",
+            formula="useful / (useful + restarting)",
             with_numbers=f"5000 s / 5020 s = {5000 / 5020:.1%}",
             running_share=5000 / 5020,
             doubts=["5000 s of it are not saved yet"],
@@ -235,7 +235,7 @@ def example_fleet() -> FleetReport:
         not_read=[NotRead(job="runs/typo", error="there is no job in runs/typo", remedy="name a job directory")],
         ettr=Ettr(
             share=useful / whole,
-            formula="ETTR = useful / all the time, summed over the jobs",
+            formula="useful / all the time, summed over the jobs",
             with_numbers=f"{useful:.0f} s / {whole:.0f} s = {useful / whole:.1%}",
             running_share=None,
             doubts=[],

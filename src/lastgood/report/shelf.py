@@ -40,8 +40,8 @@ def resumed_from(records: Sequence[Record], found: Sequence[Surveyed]) -> dict[i
     names = {one.name: one.listed.step for one in found}
     for record in records:
         for event in record.events:
-            if event.kind == "committed" and isinstance(event.data.get("step"), int):
-                names[str(event.data.get("name", ""))] = event.data["step"]
+            if event.kind == "committed" and isinstance(step := event.data.get("step"), int):
+                names[str(event.data.get("name", ""))] = step
     by_step: dict[int, list[str]] = {}
     for name, step in names.items():
         by_step.setdefault(step, []).append(name)
@@ -53,10 +53,10 @@ def resumed_from(records: Sequence[Record], found: Sequence[Surveyed]) -> dict[i
         if started.data.get("name"):
             told[record.number] = str(started.data["name"])
             continue
-        step, rejected = started.data.get("step"), started.data.get("rejected") or []
+        at_step, rejected = started.data.get("step"), started.data.get("rejected") or []
         candidates = [
             name
-            for name in by_step.get(step if isinstance(step, int) else -1, [])
+            for name in by_step.get(at_step if isinstance(at_step, int) else -1, [])
             if name not in rejected and (layout.parse_checkpoint_name(name) or (0, 0))[1] < record.number
         ]
         if candidates:
