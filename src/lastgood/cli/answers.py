@@ -11,6 +11,7 @@ import msgspec
 from lastgood.audit.formats.answers import AuditAnswer, ExplainAnswer
 from lastgood.plan.document import PlanAnswer
 from lastgood.plan.history.answer import AccountingAnswer
+from lastgood.report.model import FleetReport
 
 
 def _says(description: str) -> msgspec.Meta:
@@ -337,6 +338,7 @@ ANSWERS: dict[str, type[msgspec.Struct]] = {
     "status": StatusAnswer,
     "history": HistoryAnswer,
     "history --sacct": AccountingAnswer,
+    "report": FleetReport,
     "ls": LsAnswer,
     "show": ShowAnswer,
     "verify": VerifyAnswer,

@@ -157,6 +157,7 @@ def script_of(order: Order, segments: int) -> BatchScript:
         notice_s=order.plan.lead_s or math.ceil(order.grace_s),
         may_requeue=may_requeue and order.plan.may_requeue,
         exports=order.plan.exports,
+        planned_interval_s=order.plan.interval_s,
         chain=uuid.uuid4().hex[:16] if segments > 1 else "",
         segments=segments,
     )

@@ -19,6 +19,7 @@ COMMANDS: dict[str, str] = {
     "script": "print the batch script that submit would submit",
     "status": "what a job is doing, and what its attempts did",
     "history": "what became of each attempt, by our journals and by Slurm",
+    "report": "all about a job: where the time went, what was saved and lost, how it compares with the plan",
     "ls": "list the checkpoints of a job",
     "show": "what is in a checkpoint",
     "verify": "read checkpoints and check every byte; the exit code answers",

@@ -25,6 +25,8 @@ class Planned(msgspec.Struct, frozen=True):
     """How long before the time limit Slurm signals; None: as long as the grace time."""
     may_requeue: bool = True
     exports: dict[str, str] = {}
+    interval_s: float | None = None
+    """How often to save; None without a plan."""
     sbatch: list[str] = []
     """Further words for sbatch."""
     said: list[str] = []
@@ -71,7 +73,7 @@ def apply(parsed: argparse.Namespace, environment: Mapping[str, str]) -> Planned
             f'the planned interval is {duration(plan.interval_s)}, and every="auto" comes to another: the program has to be '
             f'told, Run(every="{max(plan.interval_s, 1):.0f}s")'
         )
-    return Planned(lead_s, may_requeue, exports, sbatch, said)
+    return Planned(lead_s, may_requeue, exports, plan.interval_s, sbatch, said)
 
 
 def _read(name: str) -> "PlannedSubmission":

@@ -138,29 +138,29 @@ class _Body(msgspec.Struct):
     submit: PlannedSubmission
 
 
-def read_plan(data: bytes, name: str) -> PlannedSubmission:
-    """What a submission takes from the file `name`. Raises UsageError for what is no plan, FormatVersionError for one of
+def read_plan(data: bytes, name: str, safe: str = "nothing was submitted") -> PlannedSubmission:
+    """What a submission takes from the file `name`; `safe` is for errors. Raises UsageError for what is no plan, FormatVersionError for one of
     another version, DamagedError for one whose content is not as it should be."""
     remedy = "lastgood plan ... --json > plan.json writes one"
     try:
         head = msgspec.json.decode(data, type=_Head)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"{name}: not a plan: {error}", safe="nothing was submitted", remedy=remedy) from None
+        raise UsageError(f"{name}: not a plan: {error}", safe=safe, remedy=remedy) from None
     if head.format != FORMAT:
-        raise UsageError(f"{name}: JSON, but not a plan", safe="nothing was submitted", remedy=remedy)
+        raise UsageError(f"{name}: JSON, but not a plan", safe=safe, remedy=remedy)
     if head.version != VERSION:
         raise FormatVersionError(
             f"{name}: a plan of version {head.version}, and this lastgood reads version {VERSION}",
-            safe="nothing was submitted",
+            safe=safe,
             remedy="plan again with this lastgood",
         )
     try:
         found = msgspec.json.decode(data, type=_Body).submit
     except (msgspec.DecodeError, RecursionError) as error:
-        raise DamagedError(f"{name}: a damaged plan: {error}", safe="nothing was submitted", remedy=remedy) from None
+        raise DamagedError(f"{name}: a damaged plan: {error}", safe=safe, remedy=remedy) from None
     is_sound = (
         found.grace_s >= 0 and found.mtti_s > 0 and (found.segments is None or 1 <= found.segments <= MOST_SEGMENTS)
     )
     if not is_sound or (found.lead_s is not None and not 0 < found.lead_s <= 1e9) or found.grace_s > 1e9:
-        raise DamagedError(f"{name}: a plan with impossible numbers", safe="nothing was submitted", remedy=remedy)
+        raise DamagedError(f"{name}: a plan with impossible numbers", safe=safe, remedy=remedy)
     return found

@@ -12,6 +12,8 @@ from lastgood.core.layout import Env
 _PLAIN = re.compile(r"[\w@%+=:,./^~\[\]*-]+\Z", re.ASCII)
 _NAME_AND_VALUE = re.compile(r"(--[\w-]+=)(.*)\Z", re.DOTALL)
 
+_PLANNED = "# As planned: a save every "
+
 MAX_SIGNAL_S = 65535
 """The longest notice that sbatch takes."""
 
@@ -39,6 +41,8 @@ class BatchScript(msgspec.Struct, frozen=True, kw_only=True):
     segments: int = 1
     exports: Mapping[str, str] = {}
     """Variables for the job, beside those that the submission's environment brings."""
+    planned_interval_s: float | None = None
+    """How often to save by the plan, for who compares with it later; None without a plan."""
 
 
 def batch_script(script: BatchScript) -> str:
@@ -66,8 +70,11 @@ def batch_script(script: BatchScript) -> str:
             f"export {Env.CHAIN}={script.chain}",
             "",
         ]
-    if script.exports:
+    if script.planned_interval_s is not None:
+        lines += [f"{_PLANNED}{script.planned_interval_s:.1f} s.", *([] if script.exports else [""])]
+    elif script.exports:
         lines.append("# As planned.")
+    if script.exports:
         lines += [f"export {name}={shlex.quote(value)}" for name, value in script.exports.items()]
         lines.append("")
     lines.append("# exec: Slurm's signals reach lastgood, and its exit code reaches Slurm.")
@@ -75,6 +82,18 @@ def batch_script(script: BatchScript) -> str:
         lines.append("# shellcheck disable=SC2016  # what is in single quotes is meant for the command")
     lines += _last_line(script)
     return "\n".join(lines) + "\n"
+
+
+def planned_interval_s(text: str) -> float | None:
+    """How often to save by the plan that a script was written with; None if it says nothing of one.
+
+    >>> planned_interval_s("#!/bin/sh\\n# As planned: a save every 506.2 s.\\nexec true\\n")
+    506.2
+    """
+    for line in text.splitlines():
+        if line.startswith(_PLANNED) and (match := re.fullmatch(r"([0-9]{1,9}\.[0-9]) s\.", line.removeprefix(_PLANNED))):
+            return float(match[1])
+    return None
 
 
 def output_pattern(directory: str, *, is_array: bool) -> str:
