@@ -51,7 +51,7 @@ class Sight(msgspec.Struct, frozen=True):
     from_step: int | None = None
     """The step after which this attempt began, by its journal, or as the first lines of its output have it."""
     blur_steps: int = 0
-    """`from_step` may be off by less than this: the distance of the steps that the output tells; 0 if it is exact."""
+    """`from_step` may be off by as much as this: the distance of the steps that the output tells; 0 if it is exact."""
 
 
 def _saved_step(event: Event) -> int | None:
