@@ -13,7 +13,7 @@ from lastgood.report.words import counted, value
 
 _LEAST_SHARE = 0.05
 """A job that took less of the common time than this would be too small to see in it."""
-_ORDER = ("given up", "stopped, unfinished", "running without its launcher", "running", "new", "finished")
+_ORDER = ("given up", "stopped, unfinished", "running without its launcher", "running", "not started yet", "finished")
 
 
 def worst_first(jobs: Sequence[Report]) -> list[Report]:
@@ -48,7 +48,7 @@ def fleet_part(fleet: FleetReport, jobs: Sequence[Report], names: Sequence[str],
             verdict,
             _cards(fleet, lost_steps, lost_s, attempts, needing),
             element("h2", "Jobs, worst first"),
-            _rows(jobs, names, anchors, lost_steps, lost_s, attempts),
+            _rows(fleet, jobs, names, anchors, lost_steps, lost_s, attempts),
             _where_time_went(fleet),
             outcomes(fleet.outcomes),
         ]
@@ -85,6 +85,7 @@ def _cards(fleet: FleetReport, lost_steps: int, lost_s: float, attempts: int, ne
 
 
 def _rows(
+    fleet: FleetReport,
     jobs: Sequence[Report],
     names: Sequence[str],
     anchors: Sequence[str],
@@ -113,8 +114,19 @@ def _rows(
                 words.NOTHING if good is None else words.span(good.age_s),
             ]
         )
-    ettr = ""
-    rows.append(["All", "", "", ettr, f"{lost_steps:,}", duration(lost_s), f"{attempts:,}", "", ""])
+    rows.append(
+        [
+            "All",
+            "",
+            "",
+            words.percent(fleet.ettr.share) if fleet.ettr else "",
+            f"{lost_steps:,}",
+            duration(lost_s),
+            f"{attempts:,}",
+            "",
+            "",
+        ]
+    )
     head = ["Job", "State", "Time line", "ETTR", "Lost steps", "Lost time", "Attempts", "Last good step", "Its age"]
     axis = element("div", words.instant(begin), words.instant(end), class_="axis")
     if is_common:
