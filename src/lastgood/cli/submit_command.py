@@ -43,6 +43,7 @@ def execute(parsed: argparse.Namespace) -> int:
     for line in order.plan.said:
         output.note(line)
     commands = SlurmCommands(os.environ)
+    order = _on_same_gpus(order, commands)
     limit_s = _time_limit(order, commands)
     segments = batch.plan(order, limit_s, output.note)
     script = batch.script_of(order, segments)
@@ -62,6 +63,44 @@ def execute(parsed: argparse.Namespace) -> int:
         output.note(f"`lastgood status {ids[0]}` will not know the job: {error}")
     output.put(_told(order, ids, path, script.output))
     return 0
+
+
+def _on_same_gpus(order: "Order", commands: "SlurmCommands") -> "Order":
+    """With --same-gpu, GPUs of the type that the job began on are asked for, where that type has a name. The launcher looks
+    at what it gets in any case."""
+    import msgspec
+
+    from lastgood.cli import output
+    from lastgood.core.chain import allocation_of
+    from lastgood.core.errors import LastgoodError, SchedulerError
+    from lastgood.launch.ground import first_with_gpus
+    from lastgood.launch.history import read_records
+    from lastgood.schedulers.slurm_gpu_types import type_of_node, with_type
+    from lastgood.store import durable
+    from lastgood.store.jobdir import open_job
+
+    request = order.request
+    if not request.is_same_gpu or request.settings.is_fresh or order.is_named_later:
+        return order
+    try:
+        job = open_job(order.job)
+        with durable.explained("read the history of", job.attempts, safe="nothing was submitted"):
+            records = read_records(job)
+    except LastgoodError:
+        # A new job; or one of which the submission itself says what is wrong.
+        return order
+    first = first_with_gpus(records)
+    if first is None:
+        return order
+    node = next((str(allocation_of(one).get("node") or "") for one in records if one.number == first[0]), "")
+    try:
+        gpu_type = type_of_node(commands.node(node).get("Gres", "")) if node else ""
+    except SchedulerError:
+        return order
+    added = with_type(order.sbatch, os.environ, gpu_type) if gpu_type else []
+    if added:
+        output.note(f"the job began on GPUs of type {gpu_type}: {' '.join(added)}")
+    return msgspec.structs.replace(order, sbatch=[*order.sbatch, *added])
 
 
 def _time_limit(order: "Order", commands: "SlurmCommands") -> float | None:

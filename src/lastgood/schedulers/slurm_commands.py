@@ -171,6 +171,9 @@ class SlurmCommands:
         shown = self._ask(["scontrol", "-o", "show", "partition", name], f"look up partition {name}", limit_s)
         return fields(shown.strip())
 
+    def node(self, name: str, *, limit_s: float = QUESTION_S) -> dict[str, str]:
+        return fields(self._ask(["scontrol", "-o", "show", "node", name], f"look up node {name}", limit_s).strip())
+
     def qos(self, name: str, *, limit_s: float = QUESTION_S) -> dict[str, str]:
         """GraceTime and PreemptMode of a quality of service; empty if there is none of that name."""
         words = ["sacctmgr", "-P", "show", "qos", name, "format=Name,GraceTime,PreemptMode"]
