@@ -98,6 +98,8 @@ class Described:
         return [durable.put_aside(found.path, why, prefix=_ASIDE_PREFIX) for found in founds]
 
     def ask_to_stop(self, number: int) -> StopRequest:
+        if number == SIGUSR2:
+            return self._ask_to_save()
         stop = self._given.stop
         if stop.wait:
             return StopRequest(None, is_ended_at_save=True)
@@ -109,6 +111,27 @@ class Described:
             # It cannot be asked; what it has saved is all there is.
             return StopRequest(SIGTERM)
         return StopRequest(None)
+
+    def _ask_to_save(self) -> StopRequest:
+        save = self._given.save
+        if save is not None and save.signal:
+            return StopRequest(_SIGNALS[save.signal], tuple(save.processes))
+        if save is None:
+            return StopRequest(None, refusal=f"the description of {self.name} has no [save]")
+        try:
+            durable.write_shared_file(Path(self._values.fill(save.file)), b"")
+        except (OSError, LastgoodError) as error:
+            return StopRequest(None, refusal=f"{shown(self._values.fill(save.file))} cannot be written: {error}")
+        return StopRequest(None)
+
+    def reached(self, output: str, since: float) -> int | None:
+        """The first group of the pattern, in the last whole line that it matches."""
+        if self._given.progress is None:
+            return None
+        pattern = self._given.progress.output
+        found = list(re.finditer(pattern, output[: output.rfind("\n") + 1], re.MULTILINE))
+        digits = found[-1][1] if found else ""
+        return int(digits) if digits and digits.isdecimal() else None
 
     def stop_in_words(self) -> str:
         """How it is asked to save and stop, for a person."""

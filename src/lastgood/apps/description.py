@@ -110,6 +110,10 @@ class Stop(_Table, frozen=True):
     processes: list[str] = []
 
 
+class Progress(_Table, frozen=True):
+    output: str  # whose first group, where it matches last, is the step that the program has come to
+
+
 class Finished(_Table, frozen=True):
     """One test. All that it names must hold."""
 
@@ -149,6 +153,8 @@ class Description(_Table, frozen=True):
     check: Check = Check()
     start: Start = Start()
     stop: Stop = Stop(signal="TERM")
+    save: Stop | None = None
+    progress: Progress | None = None
     log: list[Line] = []
     refuse: list[Refuse] = []
 
@@ -276,8 +282,13 @@ def _problems(given: Description) -> Iterator[tuple[list[str], str]]:
         yield ["checkpoints", "order"], 'order = "step" needs a [checkpoints.step]'
     if given.check.least_bytes < 0 or given.check.command_limit_s <= 0:
         yield ["check"], "least_bytes and command_limit_s are not negative"
-    if given.stop.signal and given.stop.signal not in SIGNALS:
-        yield ["stop", "signal"], f"{given.stop.signal!r} is not one of {', '.join(SIGNALS)}"
+    for key, asked in (("stop", given.stop), ("save", given.save or Stop())):
+        if asked.signal and asked.signal not in SIGNALS:
+            yield [key, "signal"], f"{asked.signal!r} is not one of {', '.join(SIGNALS)}"
+    if given.save and (given.save.wait or bool(given.save.signal) == bool(given.save.file)):
+        yield ["save"], "give one of signal and file"
+    if given.progress and "(" not in given.progress.output:
+        yield ["progress", "output"], "needs a group"
     if (bool(given.stop.signal), bool(given.stop.file), given.stop.wait).count(True) != 1:
         yield ["stop"], "give one of signal, file and wait = true"
     for line in given.log:
@@ -360,6 +371,8 @@ def _patterns(given: Description) -> Iterator[tuple[list[str], str]]:
     for test in given.finished:
         yield ["finished", "pattern"], test.pattern
         yield ["finished", "output"], test.output
+    if given.progress:
+        yield ["progress", "output"], given.progress.output
     yield from ((["refuse", "pattern"], refused.pattern) for refused in given.refuse)
     yield from ((["log", "pattern"], line.pattern) for line in given.log)
 
@@ -380,6 +393,7 @@ def _templates(given: Description) -> Iterator[tuple[list[str], str]]:
         yield ["start", "edit", "file"], edit.file
         yield from ((["start", "edit", "replace", "text"], change.text) for change in edit.replace)
     yield ["stop", "file"], given.stop.file
+    yield ["save", "file"], given.save.file if given.save else ""
     yield from ((["refuse", "file"], refused.file) for refused in given.refuse)
     for test in given.finished:
         yield ["finished", "exists"], test.exists

@@ -15,6 +15,7 @@ Seen with GROMACS 2022.5; the manual is silent on much of it:
 import itertools
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 
 from lastgood.apps.gromacs_files import (
     NotACheckpointError,
@@ -26,9 +27,10 @@ from lastgood.apps.gromacs_files import (
     read_outputs,
     read_steps,
 )
+from lastgood.apps.last_words import gromacs_step, read_end
 from lastgood.core.errors import UsageError
 from lastgood.core.outcome import Ending, Evidence, Outcome
-from lastgood.core.signals import SIGTERM
+from lastgood.core.signals import SIGTERM, SIGUSR2
 from lastgood.core.units import duration
 from lastgood.launch.ports import Conditions, Found, Order, StopRequest, Work
 from lastgood.store import durable
@@ -124,11 +126,30 @@ class Gromacs:
         return [durable.put_aside(found.path, why) for found in founds]
 
     def ask_to_stop(self, number: int) -> StopRequest:
+        if number == SIGUSR2:
+            return StopRequest(None, refusal="mdrun saves at its own times only (-cpt), and dies of SIGUSR2")
         is_behind_mpi = any(
             os.path.basename(word) in ("mpirun", "mpiexec", "orterun") for word in self._command[: self._at]
         )
         name = os.path.basename(self._gmx[0] if self._at else self._command[0])
         return StopRequest(SIGTERM, (name,) if is_behind_mpi else ())
+
+    def reached(self, output: str, since: float) -> int | None:
+        steps = [gromacs_step(output)]
+        with suppress(FileNotFoundError):
+            steps += [gromacs_step(read_end(path)) for path in self._logs() if os.stat(path).st_mtime >= since]
+        return max((step for step in steps if step is not None), default=None)
+
+    def _logs(self) -> list[str]:
+        """With -noappend each part has its own."""
+        log = self._named("-g", self._value("-deffnm") or "md", ".log")
+        directory, name = os.path.split(log)
+        stem = name.removesuffix(".log")
+        return [
+            os.path.join(directory, entry)
+            for entry in os.listdir(directory or ".")
+            if entry == name or (entry.startswith(f"{stem}.part") and entry.endswith(".log"))
+        ]
 
     def work(self) -> Work | None:
         newest = next((found for found in self.candidates() if not found.problem), None)

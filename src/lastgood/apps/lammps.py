@@ -20,9 +20,10 @@ from lastgood.apps.lammps_files import Header, NotARestartFileError, cut_dump, r
 from lastgood.apps.lammps_input import STOPPED, Names, make_input, saved_every, system_mark
 from lastgood.apps.lammps_plain import read_plain
 from lastgood.apps.lammps_script import Script, directives_in, read_input, read_own
+from lastgood.apps.last_words import lammps_step
 from lastgood.core.errors import UsageError
 from lastgood.core.outcome import Ending, Evidence, Outcome
-from lastgood.core.signals import SIGTERM
+from lastgood.core.signals import SIGTERM, SIGUSR2
 from lastgood.launch.ports import Conditions, Found, Order, StopRequest, Work
 from lastgood.store import durable
 
@@ -138,6 +139,8 @@ class Lammps:
         return [durable.put_aside(found.path, why) for found in founds]
 
     def ask_to_stop(self, number: int) -> StopRequest:
+        if number == SIGUSR2:
+            return StopRequest(None, refusal="LAMMPS saves at its own steps only (restart N), and dies of SIGUSR2")
         script = self._read_script()
         name = script.stop_file if script.resume else self._names.stop
         if not name:
@@ -148,6 +151,9 @@ class Lammps:
         except OSError:
             return StopRequest(SIGTERM)
         return StopRequest(None)
+
+    def reached(self, output: str, since: float) -> int | None:
+        return lammps_step(output)
 
     def work(self) -> Work | None:
         newest = next((found for found in self.candidates() if not found.problem), None)

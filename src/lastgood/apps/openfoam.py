@@ -21,6 +21,7 @@ import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 
+from lastgood.apps.last_words import openfoam_time
 from lastgood.apps.openfoam_case import Case, Settings
 from lastgood.apps.openfoam_control import value_of
 from lastgood.apps.openfoam_files import complaint, read_stamp
@@ -64,6 +65,7 @@ class OpenFoam:
         self._solver = os.path.basename(command[at])
         self._application = application
         self._stop_signal = SIGUSR1
+        self._save_signal: int | None = None
         _check_launcher(command[:at], is_parallel=is_parallel)
         self._case.check_ranks()
 
@@ -80,6 +82,7 @@ class OpenFoam:
         with explained("read and edit", self._case.control_path, safe="nothing was started"):
             notes = self._edit_control()
             self._stop_signal = _number_of(self._case.settings(), _STOP) or SIGUSR1
+            self._save_signal = _number_of(self._case.settings(), _SAVE)
             notes += self._what_it_keeps(conditions, is_resumed=found is not None)
         if self._application not in ("", self._solver):
             notes.append(f"the case says `application {self._application}`, the command runs {self._solver}")
@@ -136,7 +139,23 @@ class OpenFoam:
         return [durable.put_aside(part, why) for found in founds for part in found.parts]
 
     def ask_to_stop(self, number: int) -> StopRequest:
+        if number == SIGUSR2:
+            if self._save_signal is None:
+                return StopRequest(None, refusal="the case has a stopAtWriteNowSignal and no writeNowSignal")
+            return StopRequest(self._save_signal, (self._solver,))
         return StopRequest(self._stop_signal, (self._solver,))
+
+    def reached(self, output: str, since: float) -> int | None:
+        """It prints times, not steps. Where steps are not of one length this is about right."""
+        time = openfoam_time(output)
+        if time is None:
+            return None
+        newest = next((found for found in self._case.checkpoints() if not found.problem), None)
+        stamp = None if newest is None else read_stamp(newest.path)
+        if newest is not None and stamp is not None:
+            return newest.step + max(round((time - stamp.value) / stamp.delta_s), 0)
+        settings = self._case.settings()
+        return max(round((time - settings.number("startTime")) / settings.number("deltaT")), 0)
 
     def work(self) -> Work | None:
         newest = next((found for found in self._case.checkpoints() if not found.problem), None)

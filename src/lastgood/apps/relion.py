@@ -18,6 +18,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from lastgood.apps.last_words import relion_iteration
 from lastgood.apps.relion_files import (
     Iteration,
     NotWholeError,
@@ -32,6 +33,7 @@ from lastgood.apps.relion_files import (
 )
 from lastgood.core.errors import UsageError
 from lastgood.core.outcome import Ending, Evidence, Outcome
+from lastgood.core.signals import SIGUSR2
 from lastgood.launch.ports import Conditions, Found, Order, StopRequest, Work
 from lastgood.store import durable
 
@@ -155,7 +157,13 @@ class Relion:
 
     def ask_to_stop(self, number: int) -> StopRequest:
         """What a kill costs is the iteration that is being computed. So it gets the grace time to end it."""
+        if number == SIGUSR2:
+            return StopRequest(None, refusal="RELION saves at the end of each iteration, and dies of SIGUSR2")
         return StopRequest(None, is_ended_at_save=True)
+
+    def reached(self, output: str, since: float) -> int | None:
+        """The iteration that it computes: where it is killed, that one is lost."""
+        return relion_iteration(output)
 
     def work(self) -> Work | None:
         newest = next((found for found in self.candidates() if not found.problem), None)

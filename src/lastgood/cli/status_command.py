@@ -168,6 +168,7 @@ def _text(answer: "StatusAnswer", *, is_all: bool) -> str:
 
 
 def _live_facts(answer: "StatusAnswer") -> list[tuple[str, str]]:
+    from lastgood.core.heartbeat import TOLD
     from lastgood.core.progress import progress_line
     from lastgood.core.units import duration
 
@@ -186,7 +187,10 @@ def _live_facts(answer: "StatusAnswer") -> list[tuple[str, str]]:
             69,
         )
         facts.append(("progress", line))
-        facts.append(("heartbeat", f'{duration(live.silent_s)} ago, in phase "{live.phase}"'))
+        if live.phase == TOLD:
+            facts.append(("told", f"{duration(live.silent_s)} ago, by its own words: it sends no heartbeat"))
+        else:
+            facts.append(("heartbeat", f'{duration(live.silent_s)} ago, in phase "{live.phase}"'))
     return facts
 
 

@@ -19,6 +19,9 @@ STACK_SIGNAL = 50
 """Real-time signal (SIGRTMIN + 16) on which a rank writes the Python stacks of all its threads to standard
 error. Sent only to processes whose heartbeat says that they listen: the default action would end them."""
 
+TOLD = "told"
+"""Phase in the record that the launcher keeps of an application without heartbeats, by what that says of itself."""
+
 
 class Heartbeat(msgspec.Struct, frozen=True):
     pid: int

@@ -8,6 +8,7 @@ themselves, and take flipped bytes for what they are.
 import errno
 import fcntl
 import os
+import time
 
 import msgspec
 import xxhash
@@ -20,7 +21,7 @@ from lastgood.core.start import Candidate, StartKind, decide_start
 from lastgood.launch.history import read_records
 from lastgood.launch.known_before import earlier_attempts, expectations
 from lastgood.launch.library import describe
-from lastgood.launch.ports import Adapter, Conditions, Found, LastGood, Prepared, StopRequest, Work
+from lastgood.launch.ports import Adapter, Conditions, Found, LastGood, Prepared, StopRequest, Told, Work
 from lastgood.launch.time_limit import TimeLimit
 from lastgood.store.attempts import Journal
 from lastgood.store.durable import explain, explained
@@ -57,6 +58,8 @@ class AdaptedCommand:
         self._grace_s = grace_s
         self._is_interval_given = is_interval_given
         self._noted: LastGood | None = None
+        self._total_steps: int | None = None
+        self._began = 0.0
         self._lock_fd = -1
 
     def last_good(self) -> LastGood | None:
@@ -112,6 +115,8 @@ class AdaptedCommand:
         )
         if work is not None and work.is_done:
             return Prepared(done=f"{_reached(work)}, and the results are there")
+        self._total_steps = None if work is None else work.total
+        self._began = time.time()
         order = self._adapter.order(usable if is_resumed else None, self._conditions())
         self._noted = _as_last_good(usable) if usable is not None and is_resumed else None
         lines += order.notes
@@ -138,6 +143,8 @@ class AdaptedCommand:
         except (OSError, LastgoodError):
             return
         self._noted = good
+        if (work := self._work()) is not None:
+            self._total_steps = work.total
         journal.write(
             "committed",
             step=good.step,
@@ -156,6 +163,19 @@ class AdaptedCommand:
 
     def ask_to_stop(self, number: int) -> StopRequest:
         return self._adapter.ask_to_stop(number)
+
+    def told(self, output: str) -> Told | None:
+        """Its own words, and what it has saved."""
+        good = self._noted
+        try:
+            step = self._adapter.reached(output, self._began)
+        except (OSError, LastgoodError):
+            step = None
+        if good is not None:
+            step = max(step or 0, good.step)
+        if step is None:
+            return None
+        return Told(step, self._total_steps, good.step if good else None, good.at if good else None)
 
     def judge(self, evidence: Evidence) -> Ending | None:
         """An exit code proves nothing here: 0 can be a stop in the middle, 1 a stop that was asked for."""

@@ -28,11 +28,12 @@ from lastgood.launch.keeping import Memory
 from lastgood.launch.known_commands import is_srun
 from lastgood.launch.members import Members
 from lastgood.launch.output import Console
-from lastgood.launch.ports import Application, LastGood
+from lastgood.launch.ports import Application, LastGood, StopRequest
 from lastgood.launch.process import Command, start_process
 from lastgood.launch.standby import Standby
 from lastgood.launch.step_command import StepCommand
 from lastgood.launch.time_limit import TimeLimit
+from lastgood.launch.told import Told
 from lastgood.launch.watch import Beats, LocalBeats, Progress, Watch
 from lastgood.store.attempts import Journal, read_attempt
 from lastgood.store.jobdir import JobDirectory
@@ -119,6 +120,7 @@ class Running:
                 environment[Env.LAUNCHER_NODE] = node
             beats = self._beats_in(directory, environment)
             self._watch = Watch(beats, self._limits.hang or HangPolicy())
+            self._told = Told(self._application, self._console, directory)
             self._given, self._directory, self._lock_fd = environment, directory, lock.fd
             self._command = self._command_of(command)
             self._console.attach(self._command.stdout, self._command.stderr)
@@ -133,6 +135,7 @@ class Running:
             )
             self._attend()
             self._watch.look()
+            self._told.listen(time.monotonic())
             has_ranks = beats.has_ranks()
             if self._agents is not None and (left := self._agents.finish()):
                 self._say(f"{left} process(es) of the command still ran on the nodes: ended them")
@@ -211,8 +214,7 @@ class Running:
 
     def _on_signal(self, number: int) -> None:
         if number == SAVE_SIGNAL:
-            count = self._command.send(number)
-            self._say(f"SIGUSR2: save and carry on; passed to {count} process(es)")
+            self._ask_to_save()
             return
         was_asked = self._stop is not None
         grace_s = self._limits.grace_s
@@ -232,16 +234,12 @@ class Running:
     def _is_notice(self, number: int) -> bool:
         """True for the notice of the time limit that a script has asked the scheduler for."""
         limit = self._limits.time
-        if number != SIGUSR1 or limit is None or self._limits.window_s is None:
-            return False
-        return limit.left_s() < self._limits.grace_s + _EARLY_S
+        is_asked_for = number == SIGUSR1 and self._limits.window_s is not None
+        return is_asked_for and limit is not None and limit.left_s() < self._limits.grace_s + _EARLY_S
 
     def _ask_to_stop(self, number: int, cause: str) -> None:
         self._journal.write("stopping", cause=cause)
-        request = self._application.ask_to_stop(number)
-        if request.signal is not None and not self._command.send(request.signal, request.only_to) and request.only_to:
-            # Below a scheduler mpirun may have started its ranks in a step, also those on this node.
-            Members(self._given.get(Env.LAUNCH, ""), self._number).send(request.signal, request.only_to)
+        self._send(request := self._application.ask_to_stop(number))
         within_s = max((self._kill_at or 0.0) - time.monotonic(), 0.0)
         hint = "; Ctrl-C again kills it at once" if cause == "SIGINT" else ""
         how = "asked the command to save and stop, within"
@@ -249,6 +247,23 @@ class Running:
             self._awaits_save, self._good_at_stop = True, self._last_good()
             how = "the command cannot be asked to save: it is ended at its next checkpoint, or after"
         self._say(f"{cause}: {how} {duration(within_s)}{hint}")
+
+    def _ask_to_save(self) -> None:
+        request = self._application.ask_to_stop(SAVE_SIGNAL)
+        if request.refusal:
+            self._say(f"SIGUSR2: nothing was sent: {request.refusal}")
+            return
+        passed = "" if request.signal is None else f"; passed to {self._send(request)} process(es)"
+        self._say(f"SIGUSR2: save and carry on{passed}")
+
+    def _send(self, request: StopRequest) -> int:
+        if request.signal is None:
+            return 0
+        count = self._command.send(request.signal, request.only_to)
+        if not count and request.only_to:
+            # Below a scheduler mpirun may have started its ranks in a step, also those on this node.
+            count = Members(self._given.get(Env.LAUNCH, ""), self._number).send(request.signal, request.only_to)
+        return count
 
     def _last_good(self) -> LastGood | None:
         try:
@@ -301,9 +316,9 @@ class Running:
 
     def _look(self, now: float) -> None:
         self._watch.look()
-        progress = self._watch.progress()
+        progress = self._watch.progress() or self._told.look(now)
         if progress is not None and progress.last_good_step not in (None, self._good_step):
-            self._good_step, self._good_at = progress.last_good_step, time.time()
+            self._good_step, self._good_at = progress.last_good_step, progress.last_good_at or time.time()
         if self._limits.hang is not None and self._kill_at is None and self._command.status is None:
             self._check_hang(now)
         if progress is not None and now >= self._next_status:
@@ -345,7 +360,7 @@ class Running:
         if self._stop is not None and EXIT_SAVED_RUN_AGAIN in self._command.orphan_statuses:
             # A shell in between ended in its own way; the program below it saved and said so.
             status = EXIT_SAVED_RUN_AGAIN
-        progress = self._watch.progress()
+        progress = self._watch.progress() or self._told.look(0.0)
         events, is_finished = self._what_the_program_wrote()
         if isinstance(self._command, StepCommand) and has_stopped(events):
             # Of ranks that end one after the other srun ends the later ones, and reports how.

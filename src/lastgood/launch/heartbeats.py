@@ -16,6 +16,7 @@ from lastgood.store.durable import explained
 
 _PREFIX = "lastgood-heartbeats-"
 _MEMORY = Path("/dev/shm")
+_TOLD = "told"
 _SETTLED_S = 60.0
 """A directory younger than this may belong to a launcher that has not locked it yet."""
 
@@ -104,7 +105,7 @@ def _remove(directory: Path) -> None:
     """The files of ranks and agents, and the directory; anything else in it is not ours, and keeps it."""
     with suppress(OSError):
         for name in os.listdir(directory):
-            if name.startswith(("rank-", "agent-")):
+            if name.startswith(("rank-", "agent-", _TOLD)):
                 (directory / name).unlink(missing_ok=True)
         directory.rmdir()
 
@@ -143,3 +144,22 @@ def read_heartbeats(directory: Path | None) -> dict[int, Heartbeat]:
                 if beat is not None:
                     found[int(rank)] = beat
     return found
+
+
+def leave_told(directory: Path, beat: Heartbeat) -> None:
+    """The launcher's word for a program that keeps no heartbeat: one write, so that a reader finds all of it."""
+    with suppress(OSError):
+        fd = os.open(directory / _TOLD, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.pwrite(fd, heartbeat.encode(beat), 0)
+        finally:
+            os.close(fd)
+
+
+def read_told(directory: Path | None) -> Heartbeat | None:
+    """None if the launcher has left no word."""
+    if directory is None:
+        return None
+    with suppress(OSError):
+        return heartbeat.decode((directory / _TOLD).read_bytes()[: heartbeat.RECORD_BYTES])
+    return None

@@ -6,7 +6,7 @@ from lastgood.core.errors import LastgoodError
 from lastgood.core.layout import Env
 from lastgood.core.outcome import Ending, Evidence
 from lastgood.core.units import byte_size, duration
-from lastgood.launch.ports import LastGood, Prepared, StopRequest
+from lastgood.launch.ports import LastGood, Prepared, StopRequest, Told
 from lastgood.store.attempts import Journal, read_events
 from lastgood.store.jobdir import JobDirectory
 from lastgood.store.reader import open_checkpoint
@@ -53,6 +53,10 @@ class LibraryProgram:
 
     def ask_to_stop(self, number: int) -> StopRequest:
         return StopRequest(number)
+
+    def told(self, output: str) -> Told | None:
+        """Its heartbeats tell."""
+        return None
 
     def judge(self, evidence: Evidence) -> Ending | None:
         return None

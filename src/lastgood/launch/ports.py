@@ -116,7 +116,12 @@ class Application(Protocol):
         """False if it is not known whether the command saves anything, after `attempt` has ended."""
 
     def ask_to_stop(self, number: int) -> "StopRequest":
-        """How to make the command save and stop, where the launcher was asked to with signal `number`."""
+        """How to make the command save and stop, where the launcher was asked to with signal `number`; for SIGUSR2, save
+        and carry on."""
+
+    def told(self, output: str) -> "Told | None":
+        """How far the command has come by its own words, of which `output` are the last that it printed; None if it sends
+        heartbeats, or says nothing."""
 
     def judge(self, evidence: Evidence) -> Ending | None:
         """How an attempt ended, where the application knows better than its exit code tells; None if it does not."""
@@ -131,6 +136,18 @@ class StopRequest(msgspec.Struct, frozen=True):
     """Names of the processes that get the signal; empty: all of them."""
     is_ended_at_save: bool = False
     """It cannot be asked, and saves when it comes to it: it is ended at its next checkpoint, or when the grace time is over."""
+    refusal: str = ""
+    """Why it cannot save and carry on when it is asked to. Then nothing is sent."""
+
+
+class Told(msgspec.Struct, frozen=True):
+    """How far a command has come, by what it prints and what it has saved."""
+
+    step: int
+    total_steps: int | None
+    last_good_step: int | None
+    last_good_at: float | None
+    """When that was written, in seconds since 1970."""
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -208,6 +225,10 @@ class Adapter(Protocol):
 
     def ask_to_stop(self, number: int) -> StopRequest:
         """As `Application.ask_to_stop`."""
+
+    def reached(self, output: str, since: float) -> int | None:
+        """The last step that it tells of: in the end of its output, or in a log of its own, which says nothing if it is
+        older than `since` (seconds since 1970), when this attempt began. None if it tells none."""
 
     def work(self) -> Work | None:
         """How far it has come; None if nothing tells."""

@@ -7,12 +7,12 @@ from enum import StrEnum
 
 import msgspec
 
-from lastgood.core.accounting import Account, Record, account
+from lastgood.core.accounting import Account, Record, account, saved_at
 from lastgood.core.errors import LastgoodError
 from lastgood.core.outcome import Outcome
 from lastgood.core.restart import Action
 from lastgood.core.units import byte_size
-from lastgood.launch.heartbeats import directory_of, read_heartbeats
+from lastgood.launch.heartbeats import directory_of, read_heartbeats, read_told
 from lastgood.launch.history import ending_of, read_records
 from lastgood.launch.library import LibraryProgram
 from lastgood.launch.ports import LastGood
@@ -106,7 +106,8 @@ def _last_good(job: JobDirectory, records: list[Record]) -> LastGood | None:
         if event is not None and record.is_wrapped:
             step, size = event.data.get("step"), event.data.get("bytes")
             name = str(event.data.get("name", ""))
-            return LastGood(name, step if isinstance(step, int) else 0, event.at, (event.at,), size)
+            at = saved_at(event)
+            return LastGood(name, step if isinstance(step, int) else 0, at, (at,), size)
         if record.is_fresh:
             break
     return None
@@ -161,6 +162,8 @@ def _with_end(accounted: Account, record: Record, *, is_running: bool) -> Accoun
 def _live(records: list[Record], accounts: list[Account]) -> Live | None:
     launched = next((r for r in reversed(records) if r.is_launched), None)
     beats = list(read_heartbeats(directory_of(launched)).values()) if launched else []
+    if not beats and launched and (told := read_told(directory_of(launched))) is not None:
+        beats = [told]
     if not beats:
         return None
     now, slowest = time.monotonic(), min(beats, key=lambda beat: beat.at)

@@ -26,6 +26,30 @@ class Progress(msgspec.Struct, frozen=True):
     total_steps: int | None
     steps_per_s: float | None
     last_good_step: int | None
+    last_good_at: float | None = None
+    """When that was written, in seconds since 1970; None if only its step is known."""
+
+
+class Rate:
+    """Steps per second over the last minute. Times are monotonic."""
+
+    def __init__(self) -> None:
+        self._history: list[tuple[float, int]] = []
+
+    def note(self, at: float, step: int) -> None:
+        if self._history and step <= self._history[-1][1]:
+            if step < self._history[-1][1]:
+                self._history.clear()
+            return
+        self._history.append((at, step))
+        while len(self._history) > 2 and at - self._history[0][0] > _RATE_WINDOW_S:
+            del self._history[0]
+
+    def per_s(self) -> float | None:
+        if len(self._history) < 2:
+            return None
+        (begin, first), (end, last) = self._history[0], self._history[-1]
+        return (last - first) / (end - begin) if end > begin else None
 
 
 class Beats(Protocol):
@@ -88,7 +112,7 @@ class Watch:
         self._started = time.monotonic()
         self._learned: dict[int, Learned] = {}
         self._beats: dict[int, Heartbeat] = {}
-        self._history: list[tuple[float, int]] = []
+        self._rate = Rate()
 
     def look(self) -> None:
         """Read every rank's record. A torn one is read at the next look."""
@@ -102,7 +126,7 @@ class Watch:
             self._beats[rank] = beat
             hang.observe(self._learned[rank], beat.step, beat.at)
         if self._beats:
-            self._note_rate()
+            self._rate.note(max(beat.at for beat in self._beats.values()), min(b.step for b in self._beats.values()))
 
     def progress(self) -> Progress | None:
         """None if no rank has sent a heartbeat."""
@@ -114,7 +138,7 @@ class Watch:
         return Progress(
             min(beat.step for beat in beats),
             total if total >= 0 else None,
-            self._rate(),
+            self._rate.per_s(),
             good if good >= 0 else None,
         )
 
@@ -147,20 +171,3 @@ class Watch:
     def ask_for_stacks(self) -> list[int]:
         """Make every rank that listens write its Python stacks to its standard error; the ranks asked."""
         return self._source.ask_for_stacks()
-
-    def _note_rate(self) -> None:
-        newest = max(beat.at for beat in self._beats.values())
-        step = min(beat.step for beat in self._beats.values())
-        if self._history and step <= self._history[-1][1]:
-            if step < self._history[-1][1]:
-                self._history.clear()
-            return
-        self._history.append((newest, step))
-        while len(self._history) > 2 and newest - self._history[0][0] > _RATE_WINDOW_S:
-            del self._history[0]
-
-    def _rate(self) -> float | None:
-        if len(self._history) < 2:
-            return None
-        (begin, first), (end, last) = self._history[0], self._history[-1]
-        return (last - first) / (end - begin) if end > begin else None

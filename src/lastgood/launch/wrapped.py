@@ -20,7 +20,7 @@ from lastgood.launch.findings import Match, find, split_pattern
 from lastgood.launch.history import read_records
 from lastgood.launch.known_before import earlier_attempts, expectations
 from lastgood.launch.library import describe
-from lastgood.launch.ports import LastGood, Prepared, StopRequest
+from lastgood.launch.ports import LastGood, Prepared, StopRequest, Told
 from lastgood.launch.siblings import incompleteness, version_of
 from lastgood.launch.soundness import problem_of_directory, problem_of_file
 from lastgood.store.attempts import Journal
@@ -178,6 +178,10 @@ class WrappedCommand:
 
     def ask_to_stop(self, number: int) -> StopRequest:
         return StopRequest(number)
+
+    def told(self, output: str) -> Told | None:
+        """Nobody knows what its words mean."""
+        return None
 
     def judge(self, evidence: Evidence) -> Ending | None:
         return None
