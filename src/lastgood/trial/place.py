@@ -104,6 +104,11 @@ def clear(place: Place, target: Target) -> None:
     copy_work(target, place, avoid=place.root)
 
 
+def remove(path: Path) -> None:
+    """Take the directory of a trial, or of several, away. What cannot be removed stays."""
+    shutil.rmtree(path, ignore_errors=True)
+
+
 def keep_copy(place: Place, to: Path) -> None:
     """A copy of the job, its memory and its files, as they are now. Nobody works there meanwhile."""
     for path in (place.work, place.job, place.state):

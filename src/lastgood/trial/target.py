@@ -92,7 +92,15 @@ def launcher_words(python: str, job: Path, options: Sequence[str]) -> list[str]:
     return [python, "-m", "lastgood", "run", "--job", str(job), *options]
 
 
+_OF_SLURM_ITSELF = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS")
+
+
 def environment_for(target: Target, base: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """What a trial sees: nothing of another job of ours in which the drill itself may run."""
-    kept = {name: value for name, value in base.items() if not name.startswith("LASTGOOD_")}
+    """What a trial sees: nothing of another job of ours in which the drill itself may run, and nothing of a Slurm job around
+    it, which a launcher in a trial would otherwise requeue."""
+    kept = {name: value for name, value in base.items() if not _is_of_another_job(name)}
     return {**kept, **target.environment, **own}
+
+
+def _is_of_another_job(name: str) -> bool:
+    return name.startswith("LASTGOOD_") or (name.startswith("SLURM_") and name not in _OF_SLURM_ITSELF)
