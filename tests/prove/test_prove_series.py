@@ -84,7 +84,7 @@ def test_no_common_step_is_no_equality(left: Log, right: Log) -> None:
 
 def test_a_value_that_one_run_did_not_log_is_a_difference() -> None:
     found = compare_series({1: {"a": 1.0, "b": 2.0}}, {1: {"a": 1.0}})
-    assert str(found.comparison.first) == "step 1, b: 2.0 against , only in the undisturbed run"
+    assert str(found.comparison.first) == "step 1, b: 2.0, only in the undisturbed run"
 
 
 def test_printed_numbers_are_said_to_be_compared_as_printed() -> None:

@@ -25,7 +25,7 @@ _AS_BITS = {
 }
 """Types that NumPy lacks: how their bits are seen, and what they are called."""
 
-_OBJECT = re.compile(r"(?:GLOBAL|Unsupported (?:class|global):?) ([\w.]+)")
+_OBJECT = re.compile(r"GLOBAL ([\w.]+)")
 
 
 class Stored(NamedTuple):

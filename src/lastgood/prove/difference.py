@@ -59,7 +59,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
         place = ", ".join(
             part for part in (f"step {self.step}" if self.step is not None else "", self.where, self.what) if part
         )
-        values = f"{_short(self.left)} against {_short(self.right)}" if self.left or self.right else ""
+        values = " against ".join(_short(text) for text in (self.left, self.right) if text)
         distances = [f"{self.ulp:,} ULP" if self.ulp is not None else ""]
         if self.absolute is not None:
             distances.append(f"absolute {self.absolute:.3g}")
@@ -155,6 +155,13 @@ def join(comparisons: Iterable[Comparison], nothing: str = "there is nothing to 
         largest_ulp=_largest([part.largest_ulp for part in parts], "ulp"),
         notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
     )
+
+
+def settled(comparison: Comparison, nothing: str) -> Comparison:
+    """The last word: where nothing was held against anything, such as empty files alone, nothing is proven."""
+    if comparison.kind == "identical" and not comparison.compared:
+        return not_comparable(nothing, *comparison.notes)
+    return comparison
 
 
 def _earliest(found: list[Difference]) -> Difference | None:

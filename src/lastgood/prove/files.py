@@ -212,7 +212,7 @@ def _hold(tally: Tally, name: str, one: dict[str, object], other: dict[str, obje
 def _compare_unread(left: Path, right: Path, error: LastgoodError, where: str) -> Comparison:
     """Files that cannot be looked into are still equal if their bytes are."""
     with explained("compare", left):
-        if are_same_bytes(Raw(left), Raw(right)):
+        if are_same_bytes(Raw(left, is_as_stored=True), Raw(right, is_as_stored=True)):
             size = left.stat().st_size
             return Comparison(kind="identical", compared=size, notes=(_as_bytes(left, error, where),))
     return not_comparable(error.what)

@@ -18,20 +18,19 @@ from lastgood.prove.tally import Tally
 
 
 class Raw(msgspec.Struct, frozen=True):
-    """The bytes of a file, unpacked where it is a .gz: those have a time in their header."""
+    """The bytes of a file."""
 
     path: Path
-    begin: int = 0
+    is_as_stored: bool = False
+    """A .gz is unpacked otherwise: it has a time in its header."""
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
         with self.path.open("rb") as file:
-            if self.path.suffix == ".gz":
+            if self.path.suffix == ".gz" and not self.is_as_stored:
                 with _unpacked(self.path, file) as unpacked:
-                    unpacked.read(self.begin)
                     yield unpacked
             else:
-                file.seek(self.begin)
                 yield file
 
 
