@@ -68,6 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(parsed: argparse.Namespace) -> int:
     from lastgood.cli import output
+    from lastgood.cli.noted_plan import noted_plan
     from lastgood.report.collect import fleet_of, not_read, report_on
 
     planned = None if parsed.plan is None else _planned(parsed.plan)
@@ -80,7 +81,7 @@ def execute(parsed: argparse.Namespace) -> int:
             if job.id in seen:
                 continue
             seen.add(job.id)
-            reports.append(report_on(job, planned or _noted_plan(job), is_verified=parsed.verify))
+            reports.append(report_on(job, planned or noted_plan(job), is_verified=parsed.verify))
         except LastgoodError as error:
             if len(parsed.jobs) == 1:
                 raise
@@ -136,21 +137,6 @@ def _planned(name: str) -> "Planned":
         share = None
     is_share = isinstance(share, int | float) and 0 <= share <= 1
     return Planned(plan.interval_s, name, float(share) if is_share else None)
-
-
-def _noted_plan(job: "JobDirectory") -> "Planned | None":
-    """What a submission wrote down of its plan, in the batch script that it left in the job's directory."""
-    from lastgood.core.layout import BATCH_FILE
-    from lastgood.report.saving import Planned
-    from lastgood.schedulers.slurm_script import planned_interval_s
-    from lastgood.store import durable
-
-    try:
-        text = durable.read_file(job.path / BATCH_FILE, 1 << 20).decode(errors="replace")
-    except (OSError, LastgoodError):
-        return None
-    interval_s = planned_interval_s(text)
-    return None if interval_s is None else Planned(interval_s, BATCH_FILE)
 
 
 def _text(fleet: "FleetReport", form: str, parsed: argparse.Namespace) -> str:
