@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from lastgood.apps.known import description_path, names
-from lastgood.core.array import job_of_task
+from lastgood.core.array import job_of_task, of_task
 from lastgood.core.errors import UsageError
 from lastgood.core.hang import HangPolicy
 from lastgood.core.layout import Env
@@ -113,6 +113,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="run attempts only on GPUs of the models, and of the number, that the job began on: a Slurm job is started "
         "again on another node, any other start is refused (exit code 80)",
     )
+    add(
+        "--metrics",
+        metavar="FILE",
+        help="keep metrics of the job in this file, for the textfile collector of Prometheus' node exporter (its name has "
+        "to end with .prom); %%a and %%A stand for the task and the array, as in --job",
+    )
     add("--quiet", action="store_true", help="say only what went wrong")
     add("words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the command and its arguments")
 
@@ -122,7 +128,8 @@ def execute(arguments: argparse.Namespace) -> int:
 
     request = request_of(arguments)
     job = job_of_task(os.fspath(request.job), os.environ, is_chained=request.is_chained)
-    return run_job(msgspec.structs.replace(request, job=Path(job)))
+    metrics = None if request.metrics is None else Path(of_task(os.fspath(request.metrics), os.environ)).absolute()
+    return run_job(msgspec.structs.replace(request, job=Path(job), metrics=metrics))
 
 
 def request_of(arguments: argparse.Namespace) -> "RunRequest":
@@ -149,6 +156,7 @@ def request_of(arguments: argparse.Namespace) -> "RunRequest":
         app=_app(arguments),
         is_quiet=arguments.quiet,
         is_standby_wanted=arguments.standby,
+        metrics=None if arguments.metrics is None else Path(arguments.metrics),
         is_chained=arguments.chained,
         local_storage=arguments.local_storage,
         is_same_gpu=arguments.same_gpu,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from lastgood.cli.metrics import MetricsKept
 from lastgood.core.chain import is_earlier_start
 from lastgood.core.layout import Env
 from lastgood.keeper.starting import may_use_keeper
@@ -55,6 +56,8 @@ class RunRequest(msgspec.Struct, frozen=True):
     is_standby_wanted: bool = False
     local_storage: Tolerance | None = None
     """What to do about a job directory that only this node has, where the next attempt may run on another."""
+    metrics: Path | None = None
+    """Where to keep the job's metrics fresh; None: nowhere."""
     is_chained: bool = False
     """The tasks of the array that this runs in are the segments of one job."""
     is_same_gpu: bool = False
@@ -80,6 +83,7 @@ def run_job(request: RunRequest) -> int:
             refuse_vanished(request.job, records)
         job = create_job(request.job)
         console = Console(JobLog(job.log), is_quiet=request.is_quiet)
+        metrics = MetricsKept(request.metrics, console.say)
         try:
             superseded = partial(_is_superseded, job, environment)
             with take_lock(job, request.settings.grace_s, console, inbox, superseded) as lock:
@@ -87,6 +91,7 @@ def run_job(request: RunRequest) -> int:
                     # Not before the lock is ours: a job that somebody runs keeps its record.
                     records.forget(job.path)
                 become_subreaper()
+                metrics.begin(job)
                 scheduler = _scheduler(request, job, environment, console, started)
                 if scheduler.may_move() and (text := check_reach(job.path, request.local_storage)):
                     console.say(f"warning: {text}")
@@ -102,6 +107,7 @@ def run_job(request: RunRequest) -> int:
                 )
                 return supervisor.run(request.command, {**environment, **advice(request.command, environment)})
         finally:
+            metrics.end()
             console.close()
 
 

@@ -39,6 +39,16 @@ def chain_of(environment: Mapping[str, str], *, is_chained: bool) -> str:
     return environment.get(Env.CHAIN) or array or full_id(environment)
 
 
+def of_task(pattern: str, environment: Mapping[str, str]) -> str:
+    """A name with the numbers of this task and its array in the place of `%a` and `%A`; outside of an array, as it is.
+
+    >>> of_task("x-%a.prom", {"SLURM_ARRAY_TASK_ID": "3", "SLURM_ARRAY_JOB_ID": "70"}), of_task("x-%a.prom", {})
+    ('x-3.prom', 'x-%a.prom')
+    """
+    task, array = environment.get("SLURM_ARRAY_TASK_ID", ""), environment.get("SLURM_ARRAY_JOB_ID", "")
+    return pattern.replace(TASK, task).replace(ARRAY, array) if task else pattern
+
+
 def job_of_task(pattern: str, environment: Mapping[str, str], *, is_chained: bool) -> str:
     """The job's directory, from --job: `%a` is the number of the task, `%A` that of the array (of the first one, where
     this task goes on with the work of another).
