@@ -11,6 +11,7 @@ import msgspec
 from lastgood.audit.formats.answers import AuditAnswer, ExplainAnswer
 from lastgood.plan.document import PlanAnswer
 from lastgood.plan.history.answer import AccountingAnswer
+from lastgood.prove.document import ProveAnswer
 from lastgood.report.model import FleetReport
 
 
@@ -348,6 +349,7 @@ ANSWERS: dict[str, type[msgspec.Struct]] = {
     "audit": AuditAnswer,
     "explain": ExplainAnswer,
     "plan": PlanAnswer,
+    "prove": ProveAnswer,
     "app list": AppListAnswer,
     "app check": AppCheckAnswer,
     "app transparent": AppTransparentAnswer,

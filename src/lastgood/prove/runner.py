@@ -8,6 +8,7 @@ import msgspec
 from lastgood.core.errors import UsageError
 from lastgood.core.signals import signal_name
 from lastgood.core.units import duration
+from lastgood.prove.causes import Cause
 from lastgood.prove.comparing import Pair, Wanted, compare_resumed, compare_undisturbed
 from lastgood.prove.conduct import Saying, disturbed, undisturbed
 from lastgood.prove.difference import EXACT, Tolerance
@@ -52,6 +53,8 @@ class Proof(msgspec.Struct, frozen=True):
     """The runs that were killed."""
     killed: tuple[Killed, ...]
     notes: tuple[str, ...] = ()
+    causes: tuple[Cause, ...] = ()
+    """Why it may be, where the answer is no; the most certain first."""
 
 
 def prove(request: Request, say: Saying, tell: Callable[[str], None]) -> Proof:
