@@ -3,6 +3,7 @@
 Read with `weights_only=True` and mapped: no code of the file is run, and memory is taken for what is looked at.
 """
 
+import errno
 import pickle
 import re
 import warnings
@@ -51,6 +52,11 @@ def read_torch_file(path: Path) -> object:
     except pickle.UnpicklingError as error:
         named = _OBJECT.search(str(error))
         raise NeedsCodeError(named[1] if named else "of a kind that is not named") from error
+    except OSError as error:
+        # Of an archive that is cut off torch says this.
+        if error.errno != errno.EINVAL:
+            raise
+        raise DamagedError(f"{path} is not a whole file of torch") from error
     except (RuntimeError, EOFError, ValueError, KeyError, AttributeError, TypeError, IndexError) as error:
         raise DamagedError(f"{path} cannot be read as a file of torch: {_first_line(error)}") from error
 

@@ -16,10 +16,16 @@ from lastgood.prove.arrays import ENCODED, Flat, Numbers, numbers
 from lastgood.prove.difference import EXACT, Comparison, Difference, Tolerance, join, not_comparable
 from lastgood.prove.tally import Tally
 from lastgood.prove.values import hold
+from lastgood.runtime.state import RANDOM
 from lastgood.store.catalogue import list_checkpoints
 from lastgood.store.export import Export, Source, select
 from lastgood.store.jobdir import JobDirectory, open_job
 from lastgood.store.reader import Checkpoint, open_checkpoint
+
+RANDOM_DIFFERS = (
+    "the global random state differs (entry lastgood.random): it matters where the program draws from it, and is never equal "
+    "where nothing seeds it"
+)
 
 
 class StateDigest(msgspec.Struct, frozen=True):
@@ -42,6 +48,9 @@ class DigestComparison(msgspec.Struct, frozen=True, kw_only=True):
     only_left: tuple[int, ...] = ()
     """Steps at which only the undisturbed run has a checkpoint."""
     only_right: tuple[int, ...] = ()
+    random_differs_from: int | None = None
+    """The first step at which the global random state is another. It decides nothing by itself: a program that draws from
+    its own generators never seeds the global one, which then differs between any two runs."""
 
     def __str__(self) -> str:
         if not self.equal_steps and self.first_differing is None:
@@ -52,6 +61,8 @@ class DigestComparison(msgspec.Struct, frozen=True, kw_only=True):
         if self.first_differing is not None:
             more = f" and {len(self.names) - 5} more" if len(self.names) > 5 else ""
             parts.append(f"state differs first at step {self.first_differing:,} in {', '.join(self.names[:5])}{more}")
+        if self.random_differs_from is not None:
+            parts.append(f"the global random state differs from step {self.random_differs_from:,} on")
         return "; ".join(parts)
 
 
@@ -91,7 +102,17 @@ def compare_jobs(left: Path, right: Path, tolerance: Tolerance = EXACT, *, where
     step = max(common)
     tally = Tally(tolerance)
     one, other = (read_state(job, there[step]) for job, there in zip(jobs, steps, strict=True))
-    hold(tally, "", one, other, where=where, step=step)
+    apart = Tally()
+    hold(apart, "", *({name: side[name] for name in side if _is_random(name)} for side in (one, other)))
+    hold(
+        tally,
+        "",
+        *({name: side[name] for name in side if not _is_random(name)} for side in (one, other)),
+        where=where,
+        step=step,
+    )
+    if apart.beyond_in_all:
+        tally.note(RANDOM_DIFFERS)
     if any(max(there) != step for there in steps):
         newest = " and ".join(f"{max(there):,}" for there in steps)
         tally.note(f"state compared at step {step:,}, the newest that both have; the newest of each are {newest}")
@@ -141,11 +162,14 @@ def compare_digests(left: Mapping[int, StateDigest], right: Mapping[int, StateDi
     >>> print(compare_digests(a, b))
     state equal at step 100; state differs first at step 200 in w
     """
-    equal, differing = [], []
+    equal, differing, random = [], [], []
     names: tuple[str, ...] = ()
     for step in sorted(left.keys() & right.keys()):
         one, other = left[step].digests, right[step].digests
-        unequal = tuple(name for name in dict.fromkeys([*one, *other]) if one.get(name) != other.get(name))
+        all_unequal = [name for name in dict.fromkeys([*one, *other]) if one.get(name) != other.get(name)]
+        unequal = tuple(name for name in all_unequal if not _is_random(name))
+        if len(unequal) < len(all_unequal):
+            random.append(step)
         if unequal:
             names = names or unequal
             differing.append(step)
@@ -158,6 +182,7 @@ def compare_digests(left: Mapping[int, StateDigest], right: Mapping[int, StateDi
         differing_steps=tuple(differing),
         only_left=tuple(sorted(left.keys() - right.keys())),
         only_right=tuple(sorted(right.keys() - left.keys())),
+        random_differs_from=random[0] if random else None,
     )
 
 
@@ -173,6 +198,11 @@ def as_comparison(digests: DigestComparison) -> Comparison:
             Comparison(kind="differs", compared=1, differing=1, beyond=1, first=difference, first_beyond=difference)
         )
     return join(parts, "no step at which both have a checkpoint")
+
+
+def _is_random(name: str) -> bool:
+    # With several ranks each has its own: "rank-00001.lastgood.random...".
+    return name.startswith(RANDOM) or (name.startswith("rank-") and f".{RANDOM}" in name)
 
 
 def _export(checkpoint: Checkpoint) -> Export:

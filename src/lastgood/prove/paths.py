@@ -22,7 +22,7 @@ IGNORED = ("__pycache__", "*.pyc", ".git", ".nfs*", "*.pid", "*.lock", "*.sock")
 """What no program means as a result."""
 
 _STAMP = re.compile(
-    r"\d{4}-?\d{2}-?\d{2}(?:[T_ -]?\d{2}[-:.]?\d{2}(?:[-:.]?\d{2})?)?(?:\.\d+)?|(?<!\d)1[5-9]\d{8}(?:\.\d+)?(?!\d)"
+    r"(?<!\d)(?:1[5-9]\d{8}|20\d{2}-?\d{2}-?\d{2}(?:[T_ -]?\d{2}[-:.]?\d{2}(?:[-:.]?\d{2})?)?)(?:\.\d+)?(?!\d)"
 )
 """A date with or without a time, or seconds since 1970, in a name."""
 
