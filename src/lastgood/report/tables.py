@@ -32,7 +32,7 @@ COLUMNS: dict[str, str] = {
     "allocation": "of the scheduler",
     "nodes": "separated by spaces",
     "gpus": "of its allocation",
-    **{f"{kind}_s": f"seconds that were {kind}" for kind in KINDS},
+    **{f"{kind}_time_s": f"seconds that were {kind}" for kind in KINDS},
 }
 """What is in each column. A time line beside attempts (queued, down) is in the row of the attempt that follows it."""
 

@@ -99,7 +99,10 @@ def _course(record: Record, account: Account, begin: float, end: float, *, has_l
         ready = max(e.at for e in (started, launched) if e is not None) if record.is_wrapped else started.at
     doubts: list[str] = []
     last_word = _last_word(record)
-    if ready is not None and first is None:
+    if ready is None and (signs := _signs_of_work(record)):
+        ready = min(signs)
+        doubts.append("its journal does not tell when it started: its start is counted until its first sign of work")
+    elif ready is not None and first is None:
         until = "was launched" if record.is_wrapped else "had its state"
         doubts.append(f"it does not tell when its first step was done: its start is counted until it {until}")
     stop = end if last_word is None else last_word.at
@@ -176,6 +179,12 @@ def _first_step(record: Record) -> float | None:
         return None
     told = [event.at for event in record.events if event.kind == "snapshots" and event.at >= started.at]
     return min(told, default=None)
+
+
+def _signs_of_work(record: Record) -> list[float]:
+    """Moments at which it did steps, where the line that says that it started is missing."""
+    found = [event.at for event in record.events if event.kind in ("snapshots", "paced", "stalled")]
+    return found + [event.at - (number(event, "write_s") or 0.0) for event in commits(record)]
 
 
 def _last_word(record: Record) -> Event | None:
