@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from lastgood.audit.formats.answers import AuditAnswer, ExplainAnswer
+from lastgood.drill.answer import DrillAnswer
 from lastgood.plan.document import PlanAnswer
 from lastgood.plan.history.answer import AccountingAnswer
 from lastgood.prove.document import ProveAnswer
@@ -349,6 +350,7 @@ ANSWERS: dict[str, type[msgspec.Struct]] = {
     "audit": AuditAnswer,
     "explain": ExplainAnswer,
     "plan": PlanAnswer,
+    "drill": DrillAnswer,
     "prove": ProveAnswer,
     "app list": AppListAnswer,
     "app check": AppCheckAnswer,

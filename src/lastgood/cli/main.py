@@ -29,6 +29,7 @@ COMMANDS: dict[str, str] = {
     "audit": "what a failure would cost: read batch scripts, manifests and the policy",
     "plan": "how often to save, what a failure costs, and which mechanisms to use",
     "prove": "whether the job gives the same answer after it was killed: run it, kill it, resume it, compare",
+    "drill": "cause failures on purpose: does the job come through, and what do they cost",
     "app": "applications with checkpoints of their own: list them, try a description, what is possible without any",
     "fingerprint": "what of this machine and environment can change numbers; or of two attempts, what differs",
     "explain": "what a rule of the audit looks for, why, and what to write instead",

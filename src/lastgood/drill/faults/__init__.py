@@ -1,0 +1,1 @@
+"""The faults that need nothing but processes and files."""

@@ -1,0 +1,226 @@
+"""What a fault did to a job: followed by looks while it runs, and put into numbers afterwards. Pure.
+
+    harm ........ detected ....... restarted ....... first new step ....... caught up
+                  its end is seen  started again     a step is done         the step that it had reached is done again
+
+steps lost    = step reached at the harm - step that the next start goes on after (none if that is higher)
+seconds lost  = from the moment at which that step was done to the harm: work that is done again
+delay         = from the harm until it has caught up: all that the fault cost
+"""
+
+from bisect import bisect_left
+from typing import Literal
+
+import msgspec
+
+from lastgood.core.accounting import Record
+from lastgood.core.events import Event
+from lastgood.drill.fault import Consequence
+from lastgood.trial.trial import Sight
+
+_DENSITY_S = 0.02
+
+Source = Literal["memory", "storage", "zero", ""]
+
+
+class StepLog:
+    """When which step was done, as looks have seen it."""
+
+    def __init__(self) -> None:
+        self._at: list[float] = []
+        self._steps: list[int] = []
+        self._newest: int | None = None
+
+        self.longest_silence_s = 0.0
+        self.first_step_at: float | None = None
+        self._changed_at: float | None = None
+
+    def note(self, sight: Sight) -> None:
+        if sight.step is None:
+            self._changed_at = None
+            return
+        if self.first_step_at is None and sight.step > (sight.from_step or 0):
+            self.first_step_at = sight.at
+        self._newest = sight.step
+        is_other = not self._steps or sight.step != self._steps[-1]
+        if self._changed_at is not None and is_other:
+            self.longest_silence_s = max(self.longest_silence_s, sight.at - self._changed_at)
+        if is_other:
+            self._changed_at = sight.at
+        if not self._at or sight.at - self._at[-1] >= _DENSITY_S:
+            self._at.append(sight.at)
+            self._steps.append(sight.step)
+
+    @property
+    def last_step(self) -> int | None:
+        return self._newest
+
+    def time_of(self, step: int, before: float) -> float | None:
+        """When the step was last seen to be done, before that moment; None if no look has seen one so early."""
+        end = bisect_left(self._at, before)
+        found = None
+        for at, seen in zip(reversed(self._at[:end]), reversed(self._steps[:end]), strict=True):
+            if seen < step:
+                break
+            found = at
+            if seen == step:
+                break
+        return found
+
+    def step_at(self, moment: float) -> int | None:
+        """The newest step that was seen to be done by then."""
+        end = bisect_left(self._at, moment)
+        return self._steps[end - 1] if end else None
+
+
+class Watch:
+    """Follows one fault, from the harm on until the job has come through it."""
+
+    def __init__(self, before: Sight, at: float, consequence: Consequence) -> None:
+        self._consequence = consequence
+        self.at = at
+        self.attempt = before.attempt
+        self.start = before.start
+        self.reached_step = before.step
+        """At the harm."""
+        self._furthest = before.step or 0
+        self._saved_step = before.saved_step
+        self.ended_at: float | None = None
+        """When a look saw that the start in which it hit had ended."""
+        self.begun_at: float | None = None
+        """When a look saw the next attempt."""
+        self.from_step: int | None = None
+        self.blur_steps = 0
+        self.resumed_attempt: int | None = None
+        self.first_step_at: float | None = None
+        self.caught_up_at: float | None = None
+        self.saved_since: int | None = None
+        """The newest checkpoint that was committed after the harm, where that can be seen."""
+
+    @property
+    def has_come_through(self) -> bool:
+        return self.caught_up_at is not None
+
+    @property
+    def has_begun_again(self) -> bool:
+        """The next attempt goes on from a step that is known, or has done one."""
+        return self.from_step is not None or self.first_step_at is not None
+
+    def note(self, sight: Sight) -> None:
+        if sight.at < self.at:
+            return
+        if (not sight.is_running or sight.start > self.start) and self.ended_at is None:
+            self.ended_at = sight.at
+        if sight.saved_step is not None and sight.saved_step > (self._saved_step or 0):
+            self.saved_since = sight.saved_step
+        if sight.attempt <= self.attempt:
+            self._note_same(sight)
+        else:
+            self._note_next(sight)
+
+    def _note_same(self, sight: Sight) -> None:
+        if sight.step is None:
+            return
+        if self._consequence is Consequence.GO_ON:
+            went_on = sight.step > self._furthest and (self._saved_step is None or self.saved_since is not None)
+            if went_on and self.caught_up_at is None:
+                self.caught_up_at = sight.at
+        else:
+            # What it still does after the harm (it saves before it stops) is reached, too.
+            self.reached_step = self._furthest = max(sight.step, self._furthest)
+
+    def _note_next(self, sight: Sight) -> None:
+        if self.begun_at is None:
+            self.begun_at = sight.at
+        is_clearer = self.resumed_attempt == sight.attempt and sight.blur_steps > self.blur_steps
+        if sight.from_step is not None and (self.from_step is None or is_clearer):
+            # The second line of the output tells how far its steps are apart.
+            self.from_step, self.blur_steps = sight.from_step, sight.blur_steps
+            self.resumed_attempt = sight.attempt
+        if sight.step is None:
+            # Where nothing tells the steps, a newer checkpoint shows that it gets on.
+            if self.caught_up_at is None and (sight.saved_step or 0) > (self._saved_step or 0):
+                self.caught_up_at = sight.at
+            return
+        if self.first_step_at is None and sight.step > (sight.from_step or 0):
+            self.first_step_at = sight.at
+        if self.caught_up_at is None and self.first_step_at is not None and sight.step >= self._furthest:
+            self.caught_up_at = sight.at
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """One fault in numbers. None: not known, or it did not come to that."""
+
+    reached_step: int | None
+    """Last step that was done before the harm."""
+    checkpoint_step: int | None
+    """Of the newest checkpoint that was whole before it."""
+    resumed_step: int | None
+    """The step that the next start goes on after; 0 for a start from zero."""
+    blur_steps: int
+    """`resumed_step` may be off by as much as this: the output does not tell every step. 0: it is exact."""
+    resumed_from: Source
+    """ "memory", "storage", "zero"; empty if there was no other start, or nothing tells."""
+    lost_steps: int | None
+    lost_s: float | None
+    detected_s: float | None
+    """From the harm until its end was seen."""
+    ended_as: str
+    """What the launcher took it for; empty without our launcher."""
+    restarted_s: float | None
+    """From the harm until it was started again."""
+    first_step_s: float | None
+    caught_up_s: float | None
+    saved_since: int | None
+
+
+def measure(watch: Watch, records: list[Record], steps: StepLog, checkpoint_step: int | None) -> Measured:
+    """Put what was seen into numbers; where there are journals, their moments are taken before those of looks."""
+    own = next((record for record in records if record.number == watch.attempt), None)
+    following = [record for record in records if record.number > watch.attempt]
+    ended = _first_after(own, watch.at, "hang", "ended") if own is not None and own.is_launched else None
+    told_end = _first_after(own, watch.at, "ended") if own is not None else None
+    detected_at = ended.at if ended is not None else watch.ended_at
+    begun = next((event.at for record in following if (event := record.first("launched"))), watch.begun_at)
+    started = next((event for record in following if (event := record.first("started"))), None)
+    resumed = watch.from_step
+    lost_steps = lost_s = None
+    if resumed is not None and watch.reached_step is not None:
+        lost_steps = max(watch.reached_step - resumed, 0)
+        done_at = steps.time_of(resumed, watch.at) if resumed else None
+        began = own.began if own is not None else None
+        since = done_at if done_at is not None else began
+        lost_s = max(watch.at - since, 0.0) if lost_steps and since is not None else None if lost_steps else 0.0
+    return Measured(
+        reached_step=watch.reached_step,
+        checkpoint_step=checkpoint_step,
+        resumed_step=resumed,
+        blur_steps=watch.blur_steps,
+        resumed_from=_resumed_from(resumed, started),
+        lost_steps=lost_steps,
+        lost_s=lost_s,
+        detected_s=_since(watch.at, detected_at),
+        ended_as=str(told_end.data.get("outcome", "")) if told_end is not None else "",
+        restarted_s=_since(watch.at, begun) if watch.begun_at is not None else None,
+        first_step_s=_since(watch.at, watch.first_step_at),
+        caught_up_s=_since(watch.at, watch.caught_up_at),
+        saved_since=watch.saved_since,
+    )
+
+
+def _resumed_from(resumed: int | None, started: Event | None) -> Source:
+    if resumed is None:
+        return ""
+    if resumed == 0:
+        return "zero"
+    return "memory" if started is not None and started.data.get("is_from_memory") else "storage"
+
+
+def _first_after(record: Record | None, at: float, *kinds: str) -> Event | None:
+    if record is None:
+        return None
+    return next((event for event in record.events if event.kind in kinds and event.at >= at - 0.001), None)
+
+
+def _since(at: float, moment: float | None) -> float | None:
+    return None if moment is None else max(moment - at, 0.0)

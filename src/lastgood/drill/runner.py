@@ -1,0 +1,400 @@
+"""Runs a job under faults: waits for the moment of each, causes it, follows what it does, heals it, and ends what is left."""
+
+import random
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+import psutil
+
+from lastgood.core.accounting import Record
+from lastgood.core.errors import LastgoodError
+from lastgood.drill.course import Course, Struck
+from lastgood.drill.deferring import deferred_signals
+from lastgood.drill.fault import Call, Calm, Fault, Injected, NoVictimError, Saved
+from lastgood.drill.journal import FileJournal
+from lastgood.drill.measure import Watch, measure
+from lastgood.drill.scene import TrialScene
+from lastgood.drill.spec import Kind, Spec
+from lastgood.drill.when import caught_in, is_due
+from lastgood.store.jobdir import open_job
+from lastgood.trial.place import Place
+from lastgood.trial.trial import AGAIN_LIMIT, LOOK_S, Sight, Trial
+
+_ASK_AGAIN_S = 0.2
+_EFFECT_LIMIT_S = 5.0
+"""So long a fault that shows no effect is left in place when the job goes on."""
+_LAST_WORDS = 12
+_NEVER_CAME = "the job had ended before its moment came"
+_NO_VICTIM_PATIENCE_S = 30.0
+
+
+class Order(msgspec.Struct, frozen=True):
+    """How a course is run."""
+
+    limit_s: float
+    seed: int = 0
+    calm: Calm = Calm()
+    is_until_recovered: bool = False
+    """End it when it has come through all faults, rather than let it finish."""
+
+
+class _Strike:
+    """A fault of the plan, from before its moment to after its healing."""
+
+    def __init__(self, number: int, spec: Spec, fault: Fault) -> None:
+        self.number = number
+        self.spec = spec
+        self.fault = fault
+        self.injected: Injected | None = None
+        self.watch: Watch | None = None
+        self.caught = ""
+        self.why_not = ""
+        self.waits_since: float | None = None
+        self.has_effect: bool | None = False
+        self.asked_at = 0.0
+        self.is_healed = False
+        self.is_announced = False
+        self.healing_problem = ""
+        self.checkpoint: Saved | None = None
+        self.checkpoint_step: int | None = None
+
+    @property
+    def is_pending(self) -> bool:
+        return self.injected is None and not self.why_not
+
+
+class Runner:
+    def __init__(
+        self,
+        call: Call,
+        place: Place,
+        plan: Sequence[tuple[Spec, Fault]],
+        order: Order,
+        journal: FileJournal,
+        say: Callable[[str], None],
+    ) -> None:
+        self._call = call
+        self._place = place
+        self._strikes = [_Strike(number, spec, fault) for number, (spec, fault) in enumerate(plan, 1)]
+        self._order = order
+        self._journal = journal
+        self._say = say
+        self._first_saved_at: float | None = None
+        self._first_saved_step: int | None = None
+        self._has_checkpoints = False
+        self._began = 0.0
+
+    def run(self) -> Course:
+        """Whatever happens, all faults are healed and nothing of the job runs when this returns or raises."""
+        options = added_options(self._call.target.options, self._strikes_options())
+        target = msgspec.structs.replace(self._call.target, options=(*self._call.target.options, *options))
+        # Sockets must have short paths, and mounts should not be where somebody copies a directory.
+        with tempfile.TemporaryDirectory(prefix="lastgood-drill-", ignore_cleanup_errors=True) as directory:
+            trial = Trial(target, self._place, self._call.way)
+            scene = TrialScene(
+                trial,
+                self._journal,
+                calm=self._order.calm,
+                hooks=self._call.hooks,
+                chance=random.Random(self._order.seed),
+                directory=Path(directory),
+            )
+            try:
+                for strike in self._strikes:
+                    strike.fault.prepare(scene)
+                course = self._attend(scene)
+            finally:
+                # In this order: a process that stands still, or waits for a disk that does not answer, has to be let go first.
+                with deferred_signals():
+                    try:
+                        self._heal_all(scene)
+                    finally:
+                        trial.end()
+            return self._with_struck(course, scene)
+
+    def _strikes_options(self) -> list[str]:
+        return [word for strike in self._strikes for word in strike.fault.run_options(self._order.calm)]
+
+    def _attend(self, scene: TrialScene) -> Course:
+        trial = scene.trial
+        trial.start()
+        self._began = trial.began
+        self._journal.note("started", way=trial.way.value, words=trial.words(), place=str(self._place.path))
+        is_over_limit = is_ended_early = False
+        last = scene.look()
+        while True:
+            last = scene.look()
+            self._note_saves(last, scene)
+            self._tend(scene)
+            if not last.is_running:
+                if not trial.is_to_start_again or trial.starts >= AGAIN_LIMIT:
+                    break
+                scene.start_again("it had ended before its work was done")
+            if (strike := self._due(last)) is not None:
+                self._strike(strike, scene)
+            if self._order.is_until_recovered and self._is_all_come_through():
+                is_ended_early = True
+                break
+            if last.at - self._began > self._order.limit_s:
+                is_over_limit = True
+                break
+            time.sleep(LOOK_S)
+        ended_at = time.time()
+        is_ended = is_over_limit or is_ended_early
+        self._journal.note("ended", exit_code=None if is_ended else trial.exit_code, is_over_limit=is_over_limit)
+        records = tuple(trial.records())
+        return Course(
+            began_at=self._began,
+            took_s=ended_at - self._began,
+            exit_code=None if is_ended else trial.exit_codes[-1],
+            starts=trial.starts,
+            final_step=_final_step(self._place, records, scene),
+            is_over_limit=is_over_limit,
+            is_ended_early=is_ended_early,
+            ended_as=_ended_as(records),
+            records=records,
+            start_s=max(scene.steps.first_step_at - self._began, 0.0) if scene.steps.first_step_at else 0.0,
+            longest_silence_s=scene.steps.longest_silence_s,
+            has_steps=scene.steps.first_step_at is not None,
+            first_saved_step=self._first_saved_step,
+            has_checkpoints=self._saves(scene, records),
+            last_words=_last_words(self._place),
+        )
+
+    def _note_saves(self, sight: Sight, scene: TrialScene) -> None:
+        if self._first_saved_at is not None:
+            return
+        if sight.saved_step is not None:
+            self._first_saved_at, self._first_saved_step = sight.at, sight.saved_step
+        elif self._call.target.checkpoints and (found := scene.checkpoints()):
+            self._first_saved_at = sight.at
+            self._first_saved_step = found[-1].step or sight.step
+
+    def _saves(self, scene: TrialScene, records: Sequence[Record]) -> bool | None:
+        if self._first_saved_at is not None or scene.checkpoints():
+            return True
+        has_library = any(record.first("started") is not None for record in records)
+        return False if has_library or self._call.target.checkpoints else None
+
+    def _due(self, sight: Sight) -> _Strike | None:
+        for before, strike in zip([None, *self._strikes], self._strikes, strict=False):
+            if not strike.is_pending:
+                continue
+            if strike.spec.when is None or not sight.is_running:
+                continue
+            newest = self._newest_watch()
+            if strike.spec.when.kind is Kind.AFTER and before is not None:
+                if before.is_pending:
+                    continue
+                newest = before.watch or newest
+            if is_due(strike.spec.when, sight, began=self._began, before=newest, first_saved_at=self._first_saved_at):
+                return strike
+        return None
+
+    def _newest_watch(self) -> Watch | None:
+        watches = [strike.watch for strike in self._strikes if strike.watch is not None]
+        return max(watches, key=lambda watch: watch.at, default=None)
+
+    def _strike(self, strike: _Strike, scene: TrialScene) -> None:
+        when = strike.spec.when
+        assert when is not None
+        if when.kind is not Kind.PHASE:
+            self._inject(strike, scene)
+            return
+        with caught_in(when.phase, scene) as caught:
+            if caught is None:
+                return
+            strike.caught = caught.evidence
+            self._inject(strike, scene)
+
+    def _inject(self, strike: _Strike, scene: TrialScene) -> None:
+        before = scene.look()
+        known = scene.checkpoints()
+        watch = Watch(before, time.time(), strike.fault.consequence)
+        scene.watches.append(watch)
+        # On record before it is done: if the machine goes down with it, this says why.
+        self._journal.note(
+            "injecting", number=strike.number, fault=strike.spec.text, step=before.step, caught=strike.caught
+        )
+        try:
+            injected = strike.fault.inject(scene)
+        except NoVictimError as error:
+            scene.watches.remove(watch)
+            self._note_no_victim(strike, before.at, str(error))
+            return
+        except (LastgoodError, OSError, psutil.Error) as error:
+            # What was half done is undone at the end; that it went wrong says nothing about the job.
+            scene.watches.remove(watch)
+            strike.why_not = f"it could not be caused: {error}"
+            self._journal.note("not_injected", number=strike.number, reason=str(error))
+            self._say(f"fault {strike.number} ({strike.spec.name}): {strike.why_not}")
+            return
+        watch.at = injected.at
+        strike.watch, strike.injected = watch, injected
+        intact = [saved for saved in known if saved.name not in injected.damaged]
+        if intact:
+            strike.checkpoint = intact[0]
+            step = intact[0].step
+            strike.checkpoint_step = step if step is not None else scene.steps.step_at(intact[0].at)
+        self._journal.note(
+            "injected",
+            number=strike.number,
+            fault=strike.spec.text,
+            harm_at=injected.at,
+            what=injected.what,
+            victims=list(injected.pids),
+            paths=list(injected.paths),
+            checkpoint=strike.checkpoint.name if strike.checkpoint else None,
+            evidence=injected.evidence,
+        )
+        at_step = "" if watch.reached_step is None else f" at step {watch.reached_step}"
+        self._say(f"fault {strike.number} ({strike.spec.name}){at_step}: {injected.what}")
+
+    def _note_no_victim(self, strike: _Strike, at: float, reason: str) -> None:
+        """It is tried again for a while: the job may be between two starts."""
+        if strike.waits_since is None:
+            strike.waits_since = at
+            self._journal.note("no_victim", number=strike.number, reason=reason)
+        if at - strike.waits_since > _NO_VICTIM_PATIENCE_S:
+            strike.why_not = reason
+
+    def _tend(self, scene: TrialScene) -> None:
+        """Ask faults for their effect, and heal those whose time has come."""
+        now = time.time()
+        for strike in self._strikes:
+            if strike.injected is None or strike.is_healed:
+                continue
+            if strike.has_effect is not True and now - strike.asked_at >= _ASK_AGAIN_S:
+                strike.asked_at = now
+                self._ask_for_effect(strike, scene)
+            watch = strike.watch
+            is_through = watch is not None and watch.has_come_through
+            if is_through and watch is not None and not strike.is_announced:
+                strike.is_announced = True
+                self._say(f"fault {strike.number} ({strike.spec.name}): {_came_through(watch)}")
+            if strike.fault.lasts_s is not None:
+                is_over = now - strike.injected.at >= strike.fault.lasts_s
+            else:
+                waited_s = now - ((watch.caught_up_at if watch is not None else None) or now)
+                is_over = is_through and (strike.has_effect is not False or waited_s > _EFFECT_LIMIT_S)
+            if is_over:
+                self._heal(strike, scene)
+
+    def _ask_for_effect(self, strike: _Strike, scene: TrialScene) -> None:
+        assert strike.injected is not None
+        try:
+            strike.has_effect = strike.fault.took_effect(scene, strike.injected)
+        except (LastgoodError, OSError, psutil.Error):
+            strike.has_effect = None
+
+    def _is_all_come_through(self) -> bool:
+        return all(
+            strike.why_not or (strike.watch is not None and strike.watch.has_come_through and strike.is_healed)
+            for strike in self._strikes
+        )
+
+    def _heal(self, strike: _Strike, scene: TrialScene) -> None:
+        strike.is_healed = True
+        try:
+            strike.fault.heal(scene)
+        except (LastgoodError, OSError) as error:
+            strike.healing_problem = str(error)
+            self._say(f"fault {strike.number} ({strike.spec.name}) could not be undone: {error}")
+        self._journal.note("healed", number=strike.number, fault=strike.spec.text, problem=strike.healing_problem)
+
+    def _heal_all(self, scene: TrialScene) -> None:
+        """The last one first. One that cannot be healed does not keep the others from it."""
+        for strike in reversed(self._strikes):
+            if strike.injected is not None and strike.has_effect is not True and not strike.is_healed:
+                self._ask_for_effect(strike, scene)
+            if not strike.is_healed:
+                self._heal(strike, scene)
+
+    def _with_struck(self, course: Course, scene: TrialScene) -> Course:
+        struck = []
+        for strike in self._strikes:
+            watch = strike.watch
+            measured = None
+            if watch is not None:
+                measured = measure(watch, list(course.records), scene.steps, strike.checkpoint_step)
+            struck.append(
+                Struck(
+                    number=strike.number,
+                    spec=strike.spec,
+                    consequence=strike.fault.consequence,
+                    why_not=strike.why_not or (_NEVER_CAME if strike.injected is None else ""),
+                    injected=strike.injected,
+                    caught=strike.caught,
+                    has_effect=strike.has_effect if strike.injected is not None else None,
+                    measured=measured,
+                    has_begun_again=watch is not None and watch.has_begun_again,
+                    resumed_name=_resumed_name(watch, course.records),
+                    refused=_refusal(watch, course.records),
+                    healing_problem=strike.healing_problem,
+                )
+            )
+        return msgspec.structs.replace(course, struck=tuple(struck))
+
+
+def added_options(given: Sequence[str], wanted: Sequence[str]) -> list[str]:
+    """The options of `lastgood run`, each with its value, that the user has not given; the last of each name counts. Pure.
+
+    >>> added_options(("--grace", "5s"), ("--grace", "9s", "--hang-timeout", "5s", "--hang-timeout", "7s"))
+    ['--hang-timeout', '7s']
+    """
+    pairs = dict(zip(wanted[::2], wanted[1::2], strict=True))
+    known = {word.partition("=")[0] for word in given}
+    return [word for name, value in pairs.items() if name not in known for word in (name, value)]
+
+
+def _came_through(watch: Watch) -> str:
+    if watch.from_step is not None and watch.first_step_at is not None:
+        lost = max((watch.reached_step or 0) - watch.from_step, 0)
+        return f"goes on after step {watch.from_step} since {watch.first_step_at - watch.at:.1f} s after it, {lost} steps done again"
+    return "the job goes on"
+
+
+def _resumed_name(watch: Watch | None, records: Sequence[Record]) -> str:
+    if watch is None:
+        return ""
+    following = [record.first("started") for record in records if record.number > watch.attempt]
+    started = next((event for event in following if event is not None), None)
+    return str(started.data.get("name", "")) if started is not None else ""
+
+
+def _refusal(watch: Watch | None, records: Sequence[Record]) -> str:
+    """What the start after the fault said when it refused."""
+    if watch is None:
+        return ""
+    for record in records:
+        if record.number > watch.attempt:
+            if record.first("started") is not None:
+                return ""
+            ended = record.last("ended")
+            if ended is not None and ended.data.get("outcome") == "refused":
+                return str(ended.data.get("reason", "")) or "refused"
+    return ""
+
+
+def _final_step(place: Place, records: Sequence[Record], scene: TrialScene) -> int | None:
+    with suppress(LastgoodError, OSError):
+        finished = open_job(place.job).finished()
+        if finished is not None:
+            return finished.step
+    return scene.steps.last_step
+
+
+def _ended_as(records: Sequence[Record]) -> str:
+    decided = next((event for record in reversed(records) if (event := record.last("decided")) is not None), None)
+    return str(decided.data.get("reason", "")) if decided is not None else ""
+
+
+def _last_words(place: Place) -> tuple[str, ...]:
+    with suppress(OSError), place.output.open("rb") as file:
+        file.seek(max(place.output.stat().st_size - 8192, 0))
+        return tuple(file.read().decode(errors="replace").splitlines()[-_LAST_WORDS:])
+    return ()

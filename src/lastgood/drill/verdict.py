@@ -1,0 +1,242 @@
+"""Whether a job has come through: pass, fail or unknown, each with its reason. Pure.
+
+Unknown is what did not test the job: a fault that was not caused, or that did not take effect, or of which nothing tells what
+the job made of it. It is never taken for a pass, and a fail outweighs it.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from lastgood.core.signals import signal_name
+from lastgood.core.units import duration
+from lastgood.drill.course import Course, Struck
+from lastgood.drill.fault import Answer, Consequence
+from lastgood.drill.measure import Measured
+
+
+class Judged(msgspec.Struct, frozen=True):
+    answer: Answer
+    reason: str
+    remedy: str = ""
+    """What to change, where that is known; empty otherwise."""
+    shows_resume: bool = False
+    """A fault after which the job went on from a checkpoint."""
+
+
+def judge_calm(calm: Course) -> Judged | None:
+    """What the undisturbed run says already; None if it is worth to go on."""
+    if calm.is_over_limit:
+        return Judged(
+            Answer.UNKNOWN,
+            f"undisturbed, the job had not finished after {duration(calm.took_s)}",
+            "give it less to do for a drill, or a longer --limit; or --quick --until recovered for a job that is long",
+        )
+    if calm.exit_code != 0:
+        said = f": {calm.ended_as}" if calm.ended_as else ""
+        return Judged(
+            Answer.UNKNOWN, f"undisturbed, the job ends with {_code(calm.exit_code)}{said}", "mend that first"
+        )
+    if calm.has_checkpoints is False:
+        return Judged(
+            Answer.FAIL,
+            "it never checkpoints: undisturbed it finished without one, so any failure costs all of its work",
+            "have it save more often than once, or check --checkpoints if it does",
+        )
+    if calm.has_checkpoints is None and not calm.has_steps:
+        return Judged(
+            Answer.UNKNOWN,
+            "nothing tells which steps it does, nor where its checkpoints are: whether it resumes could not be told",
+            f"{_PATTERN}; and where its checkpoints are: --checkpoints 'out/*.pt'",
+        )
+    return None
+
+
+def judge_fault(struck: Struck, course: Course, *, is_last: bool) -> Judged:
+    """One fault. `is_last`: no later one was caused, so that the end of the course is this one's doing."""
+    name = struck.spec.name
+    if struck.healing_problem:
+        return Judged(Answer.UNKNOWN, f"it could not be undone: {struck.healing_problem}", "undo it by hand")
+    if struck.injected is None:
+        return Judged(Answer.UNKNOWN, f"not caused: {struck.why_not}", _earlier(struck))
+    if struck.has_effect is None:
+        return Judged(Answer.UNKNOWN, "whether it took effect cannot be told")
+    if not struck.has_effect:
+        return Judged(Answer.UNKNOWN, "it did not take effect", _EFFECTS.get(name, ""))
+    assert struck.measured is not None
+    if struck.consequence is Consequence.FALL_BACK:
+        return _judge_fall_back(struck, struck.measured, course)
+    if struck.refused:
+        return Judged(Answer.FAIL, f"the next start refused: {struck.refused}")
+    if struck.has_begun_again or struck.measured.resumed_from or struck.measured.restarted_s is not None:
+        return _judge_resume(struck, struck.measured, course)
+    return _judge_without_restart(struck, struck.measured, course, is_last=is_last)
+
+
+def _judge_resume(struck: Struck, measured: Measured, course: Course) -> Judged:
+    resumed, expected = measured.resumed_step, measured.checkpoint_step
+    blur = measured.blur_steps
+    if resumed is None:
+        return _judge_by_name(struck, measured, course)
+    if expected is None:
+        if course.has_checkpoints is None:
+            if resumed > 0:
+                return Judged(Answer.PASS, f"went on after step {resumed}, {_lost(measured)}", shows_resume=True)
+            return Judged(Answer.FAIL, f"it began from zero: {_lost(measured)}", _SAVES)
+        if resumed > 0:
+            return Judged(Answer.PASS, f"went on after step {resumed}, {_lost(measured)}", shows_resume=True)
+        return Judged(
+            Answer.PASS,
+            f"it came before the first checkpoint, and the job began from zero, as it must: {_lost(measured)}",
+        )
+    if resumed + blur < expected:
+        where = "began from zero" if resumed == 0 else f"went on after step {resumed}"
+        return Judged(
+            Answer.FAIL,
+            f"{where}, although a checkpoint of step {expected} was whole: {expected - resumed} steps lost beyond it",
+        )
+    source = "a snapshot in memory" if measured.resumed_from == "memory" else "the checkpoint before the fault"
+    if resumed > expected and measured.resumed_from != "memory":
+        source = "a checkpoint that was completed at its end"
+    return Judged(Answer.PASS, f"went on after step {resumed}, from {source}: {_lost(measured)}", shows_resume=True)
+
+
+def _judge_by_name(struck: Struck, measured: Measured, course: Course) -> Judged:
+    """Nothing tells the step that it went on after."""
+    if measured.restarted_s is not None and course.exit_code != 0 and not course.is_ended_early:
+        return Judged(Answer.FAIL, f"it was started again and did not come back: {_end(course)}")
+    if struck.resumed_name:
+        return Judged(
+            Answer.UNKNOWN, f"it was handed {struck.resumed_name}; which step it went on after, nothing tells", _PATTERN
+        )
+    return Judged(Answer.UNKNOWN, "it was started again; which step it went on after, nothing tells", _PATTERN)
+
+
+def _judge_fall_back(struck: Struck, measured: Measured, course: Course) -> Judged:
+    injected = struck.injected
+    assert injected is not None
+    damaged, damaged_step = ", ".join(injected.damaged), injected.evidence.get("checkpoint_step")
+    expected, resumed = measured.checkpoint_step, measured.resumed_step
+    blur = measured.blur_steps
+    if struck.refused:
+        return Judged(Answer.PASS, f"it refused to start rather than take it: {struck.refused}")
+    if not struck.has_begun_again:
+        if course.exit_code not in (0, None):
+            if expected is not None:
+                return Judged(
+                    Answer.FAIL, f"it did not come back, although the one of step {expected} was whole: {_end(course)}"
+                )
+            return Judged(Answer.PASS, f"it did not take it, and had no other: {_end(course)}")
+        return Judged(Answer.UNKNOWN, "which step it went on after, nothing tells", _PATTERN)
+    if struck.resumed_name and struck.resumed_name == damaged:
+        return Judged(Answer.FAIL, f"it was resumed from {damaged}, which was damaged")
+    if resumed is None:
+        return Judged(Answer.UNKNOWN, "which step it went on after, nothing tells", _PATTERN)
+    if damaged_step is not None and resumed >= damaged_step and (expected is None or expected < resumed):
+        return Judged(Answer.FAIL, f"it went on after step {resumed}: it took {damaged}, which was damaged")
+    if expected is not None and resumed + blur < expected:
+        where = "began from zero" if resumed == 0 else f"went on after step {resumed}"
+        return Judged(
+            Answer.FAIL,
+            f"{where}, although the checkpoint of step {expected} was whole: {expected - resumed} steps lost beyond it",
+        )
+    if expected is None and resumed > 0 and damaged_step is None:
+        return Judged(Answer.FAIL, f"it went on after step {resumed}: there was no checkpoint but {damaged}")
+    if resumed == 0:
+        return Judged(
+            Answer.FAIL, "it began from zero without a word: there was no whole checkpoint left, and it has to refuse"
+        )
+    return Judged(Answer.PASS, f"passed {damaged} over, went on after step {resumed}", shows_resume=True)
+
+
+def _judge_without_restart(struck: Struck, measured: Measured, course: Course, *, is_last: bool) -> Judged:
+    if is_last and (course.is_over_limit or course.exit_code not in (0, None)):
+        return Judged(Answer.FAIL, f"it did not come back: {_end(course)}")
+    if struck.consequence is Consequence.GO_ON:
+        if measured.caught_up_s is None and course.exit_code != 0:
+            return Judged(Answer.UNKNOWN, "whether it went on was not seen")
+        saved = f", and has saved step {measured.saved_since} since" if measured.saved_since is not None else ""
+        return Judged(Answer.PASS, f"it went on without a restart{saved}")
+    return Judged(
+        Answer.UNKNOWN, "it was not started again, and ended well: the fault came too late to matter", _earlier(struck)
+    )
+
+
+def judge_end(course: Course, calm: Course | None) -> Judged:
+    """The end of the course, held against the undisturbed run's."""
+    if course.is_ended_early:
+        return Judged(Answer.PASS, "it came through all faults; it was ended there, as asked for")
+    if course.is_over_limit:
+        return Judged(
+            Answer.FAIL, f"it had not finished after {duration(course.took_s)}", "a longer --limit, if it needs one"
+        )
+    if course.exit_code != 0:
+        if any(struck.refused and struck.consequence is Consequence.FALL_BACK for struck in course.struck):
+            return Judged(Answer.PASS, "it refused a damaged checkpoint, and ended there")
+        return Judged(Answer.FAIL, _end(course))
+    if calm is None or calm.final_step is None or course.final_step is None:
+        return Judged(Answer.PASS, "it finished with exit code 0")
+    if course.final_step != calm.final_step:
+        return Judged(
+            Answer.FAIL, f"it ended at step {course.final_step}; undisturbed it ends at step {calm.final_step}"
+        )
+    return Judged(Answer.PASS, f"it finished at step {course.final_step}, as undisturbed")
+
+
+def judge(faults: Sequence[Judged], end: Judged) -> Judged:
+    """The drill as a whole: what failed outweighs what is unknown, and that what passed."""
+    for answer in (Answer.FAIL, Answer.UNKNOWN):
+        told = [(number, judged) for number, judged in enumerate(faults, 1) if judged.answer is answer]
+        if told:
+            number, first = told[0]
+            more = f"; and {len(told) - 1} more" if len(told) > 1 else ""
+            return Judged(answer, f"fault {number}: {first.reason}{more}", first.remedy)
+        if end.answer is answer:
+            return end
+    if (
+        faults
+        and not any(judged.shows_resume for judged in faults)
+        and any(j.reason.startswith("it came") for j in faults)
+    ):
+        return Judged(
+            Answer.UNKNOWN, "every fault came before the first checkpoint: none shows a resume", "let them come later"
+        )
+    return Judged(Answer.PASS, end.reason)
+
+
+_PATTERN = r"tell it how to read the step from the output: --step-pattern 'step (\d+)'"
+_SAVES = "if it saves checkpoints, say where: --checkpoints GLOB"
+_EFFECTS = {
+    "zero": "that part of the file may have been zeros before",
+    "disk-full": "it may not have written anything meanwhile: let it last longer",
+}
+
+
+def _earlier(struck: Struck) -> str:
+    if struck.injected is None and "before its moment" not in struck.why_not:
+        return ""
+    when = struck.spec.when
+    return f"give it an earlier moment than {when.text}, or the job more to do" if when else "give the job more to do"
+
+
+def _lost(measured: Measured) -> str:
+    if measured.lost_steps is None:
+        return "how many steps were lost is not known"
+    if not measured.lost_steps:
+        return "nothing lost"
+    return f"{measured.lost_steps} steps lost" + (
+        f", {duration(measured.lost_s)}" if measured.lost_s is not None else ""
+    )
+
+
+def _end(course: Course) -> str:
+    if course.is_over_limit:
+        return f"it had not finished after {duration(course.took_s)}"
+    said = f" ({course.ended_as})" if course.ended_as else ""
+    return f"it ended with {_code(course.exit_code)}{said}"
+
+
+def _code(code: int | None) -> str:
+    if code is None:
+        return "no exit code"
+    return signal_name(-code) if code < 0 else f"exit code {code}"
