@@ -119,6 +119,9 @@ class Trial:
         if self.starts and self.way is Way.FROM_NOTHING:
             processes.end_all(self.token)
             places.clear(self.place, self.target)
+        # What the start before has said at its end is not the new one's.
+        for _ in self._follower.new_lines(time.time()):
+            pass
         own = {Env.TRIAL: self.token, Env.STATE_DIR: str(self.place.state), **self.environment}
         if self.way is not Way.LASTGOOD:
             # A program that uses our library is seen without our launcher, too.
