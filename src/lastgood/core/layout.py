@@ -237,6 +237,8 @@ FOREIGN_ENVIRONMENT: dict[str, str] = {
     "GROUP_WORLD_SIZE": "the same, as torchrun counts its agents",
     "LOCAL_WORLD_SIZE": "number of ranks on this node, which share its memory for snapshots; also "
     "OMPI_COMM_WORLD_LOCAL_SIZE and MPI_LOCALNRANKS",
+    "RANK": "which rank a process of a drill or a proof is; also OMPI_COMM_WORLD_RANK, PMI_RANK and SLURM_PROCID",
+    "SLURM_PROCID": "the same, as Slurm counts the tasks of a step",
     "WORLD_SIZE": "more than 1: torch.distributed must be initialised before `Run` is made",
     "XDG_STATE_HOME": "its directory `lastgood` is used where LASTGOOD_STATE_DIR is not set",
     "HOME": "its directory `.local/state/lastgood` is used where neither is set",
