@@ -106,6 +106,7 @@ def test_every_contender_is_known_and_has_a_name_for_people() -> None:
 
 
 def test_a_slowdown_within_the_noise_is_neither_met_nor_missed() -> None:
+    goals = load("goals")
     noisy = {"lastgood": [6.0, -25.0, 25.0], "lastgood-overlap": [1.0, 2.0, 3.0], "peer": [8.0, 9.0, 18.0]}
     first, second = goals.of_slowdown("transformer", noisy)
     assert first.is_met is None
