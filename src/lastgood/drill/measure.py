@@ -28,6 +28,7 @@ class StepLog:
 
     def __init__(self) -> None:
         self._at: list[float] = []
+        self._attempts: list[int] = []
         self._steps: list[int] = []
         self._newest: int | None = None
 
@@ -50,21 +51,21 @@ class StepLog:
         if not self._at or sight.at - self._at[-1] >= _DENSITY_S:
             self._at.append(sight.at)
             self._steps.append(sight.step)
+            self._attempts.append(sight.attempt)
 
     @property
     def last_step(self) -> int | None:
         return self._newest
 
     def time_of(self, step: int, before: float) -> float | None:
-        """When the step was last seen to be done, before that moment; None if no look has seen one so early."""
+        """When the step was first seen to be done in the attempt that ran before that moment, or when that attempt was first
+        seen, if it began after it; None if no look has seen it."""
         end = bisect_left(self._at, before)
         found = None
-        for at, seen in zip(reversed(self._at[:end]), reversed(self._steps[:end]), strict=True):
-            if seen < step:
+        for i in range(end - 1, -1, -1):
+            if self._attempts[i] != self._attempts[end - 1] or self._steps[i] < step:
                 break
-            found = at
-            if seen == step:
-                break
+            found = self._at[i]
         return found
 
     def step_at(self, moment: float) -> int | None:

@@ -181,19 +181,23 @@ class Runner:
         return False if has_library or self._call.target.checkpoints else None
 
     def _due(self, sight: Sight) -> _Strike | None:
-        for before, strike in zip([None, *self._strikes], self._strikes, strict=False):
-            if not strike.is_pending:
-                continue
-            if strike.spec.when is None or not sight.is_running:
-                continue
-            newest = self._newest_watch()
-            if strike.spec.when.kind is Kind.AFTER and before is not None:
-                if before.is_pending:
-                    continue
-                newest = before.watch or newest
-            if is_due(strike.spec.when, sight, began=self._began, before=newest, first_saved_at=self._first_saved_at):
-                return strike
-        return None
+        """A moment that passes comes before a phase, which is waited for."""
+        if not sight.is_running:
+            return None
+        due = [strike for strike in self._strikes if strike.is_pending and self._is_due(strike, sight)]
+        due.sort(key=lambda strike: strike.spec.when is not None and strike.spec.when.kind is Kind.PHASE)
+        return due[0] if due else None
+
+    def _is_due(self, strike: _Strike, sight: Sight) -> bool:
+        when, newest = strike.spec.when, self._newest_watch()
+        if when is None:
+            return False
+        if when.kind in (Kind.AFTER, Kind.PHASE) and strike.number > 1:
+            before = self._strikes[strike.number - 2]
+            if before.is_pending:
+                return False
+            newest = before.watch or newest if when.kind is Kind.AFTER else newest
+        return is_due(when, sight, began=self._began, before=newest, first_saved_at=self._first_saved_at)
 
     def _newest_watch(self) -> Watch | None:
         watches = [strike.watch for strike in self._strikes if strike.watch is not None]

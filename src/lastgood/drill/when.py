@@ -4,13 +4,16 @@ import fnmatch
 import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import Protocol
 
 import msgspec
 import psutil
 
+from lastgood.core.accounting import Record
+from lastgood.core.layout import CHECKPOINTS_DIR, MANIFEST_FILE, parse_checkpoint_name
 from lastgood.core.numbering import is_temporary
-from lastgood.drill.checkpoints import open_files, uncommitted
+from lastgood.drill.checkpoints import open_files
 from lastgood.drill.fault import Scene
 from lastgood.drill.measure import Watch
 from lastgood.drill.spec import COMMIT, RESTORE, SAVE, Kind, When
@@ -18,10 +21,9 @@ from lastgood.drill.stopped import stopped
 from lastgood.launch.heartbeats import has_ranks_in, read_heartbeats
 from lastgood.trial.trial import Sight
 
-PATIENCE_S = 0.25
+PATIENCE_S = 0.2
 """So long a phase is watched for closely, before the drill looks after its other affairs again."""
-_LIST_AGAIN_S = 0.05
-"""How old a list of the command's processes may be while its files are looked at."""
+_PAUSE_S = 0.0002
 
 
 def is_due(when: When, sight: Sight, *, began: float, before: Watch | None, first_saved_at: float | None) -> bool:
@@ -55,19 +57,25 @@ class Caught(msgspec.Struct, frozen=True):
 def caught_in(phase: str, scene: Scene) -> Iterator[Caught | None]:
     """Wait a moment for the phase; inside, all processes stand still in it. None if it did not come, or was over too soon:
     then nothing stands still, and it can be waited for again."""
+    record = scene.trial.newest_record()
+    if scene.trial.target.checkpoints or (record is not None and record.is_wrapped):
+        signs: _Signs = _ForeignFiles(scene, phase, record)
+    else:
+        signs = _OwnWords(scene, phase, record)
+    # A phase can be over in a millisecond: all that takes long is found out before.
+    players = _players(phase, scene)
     end = time.monotonic() + PATIENCE_S
-    foreign = _ForeignFiles(scene)
-    while time.monotonic() < end:
-        if not _signs(phase, scene, foreign):
-            if not scene.trial.look().is_running:
-                break
-            time.sleep(0.0002)
+    while players and time.monotonic() < end:
+        if not signs.now():
+            time.sleep(_PAUSE_S)
             continue
-        with stopped(_players(phase, scene)):
+        with stopped(players):
             # What was seen may be over by now; what is seen from here on stays so.
-            if evidence := _signs(phase, scene, foreign):
+            if evidence := signs.now():
                 yield Caught(scene.look(), evidence)
                 return
+    if not players:
+        time.sleep(_PAUSE_S)
     yield None
 
 
@@ -77,47 +85,70 @@ def _players(phase: str, scene: Scene) -> Sequence[psutil.Process]:
     return [*players, keeper] if phase == COMMIT and keeper is not None else players
 
 
-def _signs(phase: str, scene: Scene, foreign: "_ForeignFiles") -> str:
-    """What shows that the program is in the phase now; empty if nothing does."""
-    record = scene.trial.newest_record()
-    if scene.trial.target.checkpoints or (record is not None and record.is_wrapped):
-        return foreign.signs(phase)
-    directory = scene.trial.heartbeat_directory()
-    beats = read_heartbeats(directory)
-    if phase == COMMIT:
-        names = uncommitted(scene.trial)
-        return f"{names[0]} has no manifest yet" if names else ""
-    if phase == RESTORE:
-        is_starting = record is not None and record.number > 1 and record.first("started") is None and not beats
-        is_in_our_hands = is_starting and directory is not None and has_ranks_in(directory)
-        return (
-            "a rank has begun to look for its checkpoint, and has not found where it goes on" if is_in_our_hands else ""
-        )
-    phases = {beat.phase for beat in beats.values()}
-    return f"its heartbeat says that it is in {phase!r}" if phase in phases else ""
+class _Signs(Protocol):
+    def now(self) -> str:
+        """What shows that the program is in the phase now; empty if nothing does. Quick."""
+
+
+class _OwnWords:
+    """Of a program that uses our library: its heartbeats, and its checkpoints that are on their way."""
+
+    def __init__(self, scene: Scene, phase: str, record: Record | None) -> None:
+        self._phase = phase
+        self._record = record
+        self._trial = scene.trial
+        self._directory = scene.trial.heartbeat_directory()
+        self._checkpoints = scene.trial.place.job / CHECKPOINTS_DIR
+        self._committed: set[str] = set()
+
+    def now(self) -> str:
+        if self._phase == COMMIT:
+            return self._uncommitted()
+        beats = read_heartbeats(self._directory)
+        if self._phase == RESTORE:
+            return self._restoring() if not beats else ""
+        is_there = any(beat.phase == self._phase for beat in beats.values())
+        return f"its heartbeat says {self._phase!r}" if is_there else ""
+
+    def _uncommitted(self) -> str:
+        with suppress(OSError):
+            for name in sorted(os.listdir(self._checkpoints), reverse=True):
+                if name not in self._committed and parse_checkpoint_name(name):
+                    if not (self._checkpoints / name / MANIFEST_FILE).exists():
+                        return f"checkpoint {name} has no manifest yet"
+                    self._committed.add(name)
+        return ""
+
+    def _restoring(self) -> str:
+        if self._record is None or self._record.number == 1 or self._directory is None:
+            return ""
+        if not has_ranks_in(self._directory):
+            return ""
+        record = self._trial.newest_record()
+        if record is None or record.number != self._record.number or record.first("started") is not None:
+            return ""
+        return "a rank looks for its checkpoint, and has not said where it goes on"
 
 
 class _ForeignFiles:
-    """Signs of a program that is not ours: which checkpoint files it has open. A temporary name beside them counts."""
+    """Of a program that is not ours: which checkpoint files it has open. A temporary name beside them counts."""
 
-    def __init__(self, scene: Scene) -> None:
-        self._scene = scene
-        self._processes: list[psutil.Process] = []
-        self._listed_at = 0.0
+    def __init__(self, scene: Scene, phase: str, record: Record | None) -> None:
+        pattern = scene.trial.target.checkpoints_in(scene.trial.place.work)
+        is_first = (record.number if record is not None else scene.trial.starts) == 1
+        self._is_possible = bool(pattern) and phase in (SAVE, COMMIT, RESTORE) and not (phase == RESTORE and is_first)
+        self._pattern = os.path.realpath(pattern) if pattern else ""
+        self._phase = phase
+        self._processes = scene.trial.of_command()
 
-    def signs(self, phase: str) -> str:
-        pattern = self._scene.trial.target.checkpoints_in(self._scene.trial.place.work)
-        if not pattern or phase not in (SAVE, COMMIT, RESTORE):
+    def now(self) -> str:
+        if not self._is_possible:
             return ""
-        if time.monotonic() - self._listed_at > _LIST_AGAIN_S:
-            self._processes, self._listed_at = self._scene.trial.of_command(), time.monotonic()
-        paths = open_files(self._processes, for_writing=phase != RESTORE)
-        path = next((path for path in sorted(paths) if is_of_pattern(path, os.path.realpath(pattern))), None)
-        record = self._scene.trial.newest_record()
-        number = record.number if record is not None else self._scene.trial.starts
-        if path is None or (phase == RESTORE and number == 1):
+        paths = open_files(self._processes, for_writing=self._phase != RESTORE)
+        path = next((path for path in sorted(paths) if is_of_pattern(path, self._pattern)), None)
+        if path is None:
             return ""
-        return f"it has {os.path.basename(path)} open to {'read' if phase == RESTORE else 'write'}"
+        return f"it has {os.path.basename(path)} open to {'read' if self._phase == RESTORE else 'write'}"
 
 
 def is_of_pattern(path: str, pattern: str) -> bool:
