@@ -11,6 +11,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     Kinds and their `data`:
       started     how ("fresh", "resumed"), step, reason, rejected,
                   is_from_memory, fingerprint                                         by the job's program
+      stepped     step                                                   its first step is done
       refused     reason                                                 the start: a checkpoint was expected
       launched    command, pid, birth, heartbeats, host, is_standby       by the launcher
       allocation  scheduler, cluster, job_id, array_job_id, array_task_id, restart_count, nodes, node (the launcher's),
@@ -52,7 +53,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 KINDS = frozenset(
-    "started refused launched allocation surroundings standby committed stalled promoted not_promoted save_failed late "
+    "started stepped refused launched allocation surroundings standby committed stalled promoted not_promoted save_failed late "
     "keeper_lost agents_lost snapshots paced rejected not_deleted deleted left stopping exception finished hang ended "
     "decided excluded set_aside".split()
 )
