@@ -9,6 +9,8 @@ import msgspec
 
 from lastgood.core.errors import UsageError
 
+OUR_OWN = "lastgood: "
+"""Begins the lines that our launcher and library write between those of the command."""
 RUN = "{run}"
 """In a command, replaced by the directory in which the trial works: for programs that are told where to write."""
 
@@ -79,8 +81,8 @@ def step_finder(pattern: str) -> "re.Pattern[str] | None":
 
 
 def step_in(finder: "re.Pattern[str] | None", line: str) -> int | None:
-    """The step that a line of output tells; None if it tells none."""
-    match = finder.search(line) if finder is not None else None
+    """The step that a line of output tells; None if it tells none, or is our launcher's own ("resumed from step 10")."""
+    match = finder.search(line) if finder is not None and not line.startswith(OUR_OWN) else None
     if match is None:
         return None
     text = match["step"] if "step" in match.re.groupindex else match[1]
