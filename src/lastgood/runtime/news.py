@@ -6,6 +6,7 @@ from collections.abc import Callable
 from lastgood.core.pace import NOTHING_SAID, pace_news
 from lastgood.core.schedule import has_changed
 from lastgood.core.units import duration
+from lastgood.runtime.results import Saved
 from lastgood.runtime.stopping import StopWatch
 from lastgood.runtime.talk import say
 from lastgood.store.attempts import Journal
@@ -24,6 +25,7 @@ class News:
         self._told_trouble = ""
         self._told_late = -1
         self._written_interval_s: float | None = None
+        self._has_stepped = False
 
     def tell_pace(self, watch: StopWatch) -> None:
         """How often it saves and how long a stop takes, when either is known first or has changed."""
@@ -39,6 +41,18 @@ class News:
             self._written_interval_s = interval_s
             stall_s = watch.pace.stall_s
             self._journal.write("paced", interval_s=interval_s, margin_s=self._told_pace.margin_s, stall_s=stall_s)
+
+    def note_first_step(self, step: int) -> None:
+        """A step is done: how long a restart takes is counted up to the first."""
+        if not self._has_stepped:
+            self._has_stepped = True
+            if self._is_told:
+                self._journal.write("stepped", step=step)
+
+    def note_stall(self, saved: Saved) -> None:
+        """How long the loop stood still for a save: the keeper, which notes the commit, does not know it."""
+        if self._is_told and saved.name:
+            self._journal.write("stalled", step=saved.step, stall_s=round(saved.stall_s, 6))
 
     def tell_late(self, under_way: tuple[int, float] | None, interval_s: float | None) -> None:
         """A save is due while another, which began so many seconds ago, is not written yet."""

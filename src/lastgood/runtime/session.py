@@ -82,7 +82,7 @@ class Session:
         """The newest save, if it has failed."""
         self._is_put_off = False
         self._is_under_way = False
-        self._has_begun = self._has_stepped = False
+        self._has_begun = False
         self.has_ended = False
         """How the attempt ended is known: it has finished, stopped or raised."""
         self._has_complained = False
@@ -155,8 +155,7 @@ class Session:
         self._display.show(step, total)
         if step > self._began_at:
             # The first step is done: optimizers have their state, and the snapshots' size is known.
-            if not self._has_stepped:
-                self._note_first_step(step)
+            self._news.note_first_step(step)
             self._saver.prepare(self._internal)
         agreed = self._agree(step, phase)
         for note in self._saver.notes():
@@ -171,12 +170,6 @@ class Session:
         if self._log.failure is not None and not self._has_complained:
             self._has_complained = True
             self._say(f"note: logged values cannot be written now, and are kept: {self._log.failure}", everywhere=True)
-
-    def _note_first_step(self, step: int) -> None:
-        """How long a restart takes is counted up to here."""
-        self._has_stepped = True
-        if self._is_leader:
-            self.journal.write("stepped", step=step)
 
     def _agree(self, step: int, phase: str) -> Agreed:
         wishes = [0, 0]
@@ -258,9 +251,7 @@ class Session:
         self._failure = None
         self.heart.last_good_step = saved.step
         self._watch.note_cost(SaveCost(stall_s=saved.stall_s, write_s=saved.write_s, bytes=saved.bytes))
-        if self._is_leader and saved.name:
-            # The keeper, which notes the commit, does not know it.
-            self.journal.write("stalled", step=saved.step, stall_s=round(saved.stall_s, 6))
+        self._news.note_stall(saved)
         self._display.note_saved(saved)
         # In the background the keeper remembers, as soon as it has committed.
         is_ours = self._is_leader and not self._saver.is_in_background
