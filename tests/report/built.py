@@ -54,7 +54,7 @@ def told_attempt(
     told = [
         event("launched", at + 1, command=["python", "train.py"], pid=1, host="n1", is_standby=False),
         event("started", at + 11, how="resumed" if from_step else "fresh", step=from_step, rejected=[], reason=""),
-        event("snapshots", at + 13, rank=0, slots=2, slot_bytes=64),
+        event("stepped", at + 13, step=from_step + 1),
     ]
     for when, step in commits:
         name = layout.checkpoint_name(step, number)

@@ -118,8 +118,8 @@ def test_the_page_shows_what_the_report_says(browser, pages):
         "[...document.querySelectorAll('[data-of=attempts] tbody tr')].map(r => [...r.cells].map(c => c.innerText))"
     )
     assert [row[0] for row in rows] == ["1", "2", "3", "4", "5"]
-    assert [row[6] for row in rows] == ["480 (4 min 0 s)", "–", "390 (7 min 21 s)", "?", "–"]
-    assert rows[2][8].startswith("hang: rank 1 has stood still")
+    assert [row[3] for row in rows] == ["480\n4 min 0 s", "–", "390\n7 min 21 s", "?", "–"]
+    assert rows[2][4].startswith("hang: rank 1 has stood still")
     assert browser.ask(f"{TEXT}('[data-of=checkpoints] tbody th')") == [f"{one.step:,}" for one in report.checkpoints]
 
 

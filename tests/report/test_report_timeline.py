@@ -101,6 +101,17 @@ def test_a_hang_is_hung_from_the_last_sign_of_life() -> None:
     assert accounts[0].lost_s == 306.0
 
 
+def test_a_program_that_moves_again_after_a_hang_works_until_it_is_ended() -> None:
+    hang = event("hang", 400, what="no heartbeat, and no output", ranks=[], silent_s=250.0)
+    found, _ = told(
+        told_attempt(
+            1, 0, commits=((402, 50), (404, 60)), stall_s=0, reached=65, ended=406, outcome="hang", more=(hang,)
+        ),
+        last_good=60,
+    )
+    assert pieces(found)[2:] == [("hung", 250.0, 1), ("useful", 4.0, 1), ("lost", 2.0, 1)]
+
+
 def test_a_hang_of_unknown_length_is_not_guessed() -> None:
     hang = event("hang", 400, what="rank 0 has stood still for 4 min 10 s", ranks=[0])
     found, _ = told(told_attempt(1, 0, reached=60, ended=406, outcome="hang", more=(hang,)), last_good=None)
@@ -201,6 +212,7 @@ def events_at(begin: float) -> st.SearchStrategy[list[Event]]:
             st.builds(lambda t: event("launched", t, command=["x"], pid=1), at),
             st.builds(lambda t, s, h: event("started", t, how=h, step=s), at, STEP, st.sampled_from(["fresh", "resumed"])),
             st.builds(lambda t, s: event("started", t, how="resumed", step=s, is_wrapped=True), at, STEP),
+            st.builds(lambda t, s: event("stepped", t, step=s), at, STEP),
             st.builds(lambda t: event("snapshots", t, rank=0, slots=1, slot_bytes=1), at),
             st.builds(lambda t, s, w: event("committed", t, step=s, name="n", write_s=w), at, STEP, MOMENT),
             st.builds(lambda t, s, w: event("stalled", t, step=s, stall_s=w), at, STEP, MOMENT),

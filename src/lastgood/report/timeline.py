@@ -21,6 +21,9 @@ CLOCKS_S = 1.0
 
 _WORK: tuple[SpanKind, ...] = ("useful", "lost", "unseen")
 
+_WORKING = ("started", "stepped", "committed", "stalled", "paced")
+"""What a program that moves writes down."""
+
 
 class Course(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt in time. Moments are None where no journal tells them."""
@@ -107,7 +110,8 @@ def _course(record: Record, account: Account, begin: float, end: float, *, has_l
         doubts.append(f"it does not tell when its first step was done: its start is counted until it {until}")
     stop = end if last_word is None else last_word.at
     hangs = _hangs(record, doubts)
-    if hangs:
+    if hangs and not any(event.at > hangs[-1].end for event in record.events if event.kind in _WORKING):
+        # Asked what it did, it may have moved again before it was ended.
         stop = min(stop, hangs[-1].end)
     base = _base(record, account, begin, end, ready, stop, doubts, has_library=has_library)
     stalls = in_order(_stalls(record, last_word, doubts))
@@ -173,17 +177,17 @@ def is_end_seen(record: Record) -> bool:
 
 
 def _first_step(record: Record) -> float | None:
-    """When the first step was done: then the memory for snapshots is asked for, which the journal tells."""
+    """When the first step was done. Journals of earlier versions tell of the memory for snapshots that was asked for then."""
     started = record.first("started")
     if started is None or record.is_wrapped:
         return None
-    told = [event.at for event in record.events if event.kind == "snapshots" and event.at >= started.at]
+    told = [event.at for event in record.events if event.kind in ("stepped", "snapshots") and event.at >= started.at]
     return min(told, default=None)
 
 
 def _signs_of_work(record: Record) -> list[float]:
     """Moments at which it did steps, where the line that says that it started is missing."""
-    found = [event.at for event in record.events if event.kind in ("snapshots", "paced", "stalled")]
+    found = [event.at for event in record.events if event.kind in ("stepped", "snapshots", "paced", "stalled")]
     return found + [event.at - (number(event, "write_s") or 0.0) for event in commits(record)]
 
 
