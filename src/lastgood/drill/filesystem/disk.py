@@ -9,11 +9,13 @@ The directory is the same before, meanwhile and afterwards; only what is asked o
 system of ours.
 """
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from lastgood.drill.filesystem import mounting
+from lastgood.drill.filesystem.changes import Change
 from lastgood.drill.filesystem.mounting import Channel
 from lastgood.drill.filesystem.table import Effects, Failure
 
@@ -69,6 +71,21 @@ class FaultyDisk:
         """What came of the faults so far."""
         effects: Effects = self._ask("effects")
         return effects
+
+    def watch(self, patterns: Sequence[str], *, killed_from: int = 0) -> None:
+        """From now on, note changes of paths that match. Whoever asks for the `killed_from`-th of them is killed right
+        before it takes effect, and so is who asks for another after it."""
+        self._ask("watch", tuple(patterns), killed_from)
+
+    def changes(self) -> list[Change]:
+        """Those since `watch`."""
+        changes: list[Change] = self._ask("changes")
+        return changes
+
+    def struck(self) -> Change | None:
+        """The change before which somebody was killed."""
+        struck: Change | None = self._ask("struck")
+        return struck
 
     def _ask(self, *request: object) -> Any:
         assert self._channel is not None, "it is not mounted"

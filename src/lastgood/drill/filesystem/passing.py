@@ -8,6 +8,7 @@ there when it is unmounted.
 
 import errno
 import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import mfusepy  # type: ignore[import-untyped]
 
 from lastgood.drill.filesystem import mounting
+from lastgood.drill.filesystem.changes import ChangeLog
 from lastgood.drill.filesystem.table import FaultTable
 
 _STAT = ("st_mode", "st_nlink", "st_size", "st_ino", "st_uid", "st_gid", "st_blocks", "st_rdev")
@@ -33,10 +35,11 @@ class Passing:
 
     use_ns = True
 
-    def __init__(self, below: int, table: FaultTable) -> None:
+    def __init__(self, below: int, table: FaultTable, changes: ChangeLog) -> None:
         # Through a descriptor that was opened before mounting: its path leads below what is mounted there.
         self._root = f"/proc/self/fd/{below}"
         self._table = table
+        self._changes = changes
 
     # -- helpers
 
@@ -47,6 +50,16 @@ class Passing:
         error = self._table.enter(operation, changes=changes)
         if error:
             raise OSError(error, os.strerror(error))
+
+    def _note(self, operation: str, path: str, other: str = "", *, offset: int = 0, size: int = 0) -> None:
+        """A change is about to take effect: the last moment at which whoever asks for it can be killed."""
+        pid = mfusepy.fuse_get_context()[2]
+        names = path.removeprefix("/"), other.removeprefix("/")
+        if self._changes.is_deadly(pid, operation, names[0], other=names[1], offset=offset, size=size):
+            # The kernel's own threads have no number here.
+            if pid > 1:
+                os.kill(pid, signal.SIGKILL)
+            raise OSError(errno.EINTR, os.strerror(errno.EINTR))
 
     def _need_block(self, operation: str) -> None:
         """A new directory takes a block of the disk; a new file takes none before it is written to."""
@@ -95,12 +108,14 @@ class Passing:
     def open(self, path: str, file: Any) -> int:
         self._enter("open")
         if file.flags & os.O_TRUNC:
+            self._note("empty", path)
             self._give_back(path)
         self._take_in(file, os.open(self._at(path), file.flags & ~_NOT_PASSED_ON))
         return 0
 
     def create(self, path: str, mode: int, file: Any) -> int:
         self._enter("create", changes=True)
+        self._note("create", path)
         self._take_in(file, os.open(self._at(path), file.flags & ~(os.O_APPEND | os.O_DIRECT) | os.O_CREAT, mode))
         return 0
 
@@ -119,6 +134,7 @@ class Passing:
     def write(self, path: str, data: bytes, offset: int, file: Any) -> int:
         """As a disk does: what fits is written, and the next write finds it full."""
         self._enter("write", changes=True)
+        self._note("write", path, offset=offset, size=len(data))
         growth = offset + len(data) - max(os.fstat(file.fh).st_size, offset)
         fits = len(data) - growth + self._table.take("write", growth) if growth > 0 else len(data)
         self._table.move(fits)
@@ -126,6 +142,7 @@ class Passing:
 
     def truncate(self, path: str, length: int, file: Any = None) -> None:
         self._enter("truncate", changes=True)
+        self._note("truncate", path, size=length)
         size = (os.lstat(self._at(path)) if file is None else os.fstat(file.fh)).st_size
         os.truncate(self._at(path) if file is None else file.fh, length)
         self._table.give_back(max(size - length, 0))
@@ -152,33 +169,40 @@ class Passing:
 
     def mkdir(self, path: str, mode: int) -> None:
         self._enter("mkdir", changes=True)
+        self._note("mkdir", path)
         self._need_block("mkdir")
         os.mkdir(self._at(path), mode)
 
     def mknod(self, path: str, mode: int, dev: int) -> None:
         self._enter("create", changes=True)
+        self._note("create", path)
         os.mknod(self._at(path), mode, dev)
 
     def unlink(self, path: str) -> None:
         self._enter("unlink", changes=True)
+        self._note("unlink", path)
         self._give_back(path)
         os.unlink(self._at(path))
 
     def rmdir(self, path: str) -> None:
         self._enter("rmdir", changes=True)
+        self._note("rmdir", path)
         os.rmdir(self._at(path))
 
     def rename(self, old: str, new: str) -> None:
         self._enter("rename", changes=True)
+        self._note("rename", old, new)
         self._give_back(new)
         os.rename(self._at(old), self._at(new))
 
     def link(self, target: str, source: str) -> None:
         self._enter("link", changes=True)
+        self._note("link", source, target)
         os.link(self._at(source), self._at(target))
 
     def symlink(self, target: str, source: str) -> None:
         self._enter("symlink", changes=True)
+        self._note("link", source, target)
         os.symlink(source, self._at(target))
 
     def chmod(self, path: str, mode: int) -> None:
@@ -197,7 +221,7 @@ class Passing:
 def main(mountpoint: str, descriptor: str) -> None:
     below = os.open(mountpoint, os.O_RDONLY | os.O_DIRECTORY)
     os.umask(0)
-    table = FaultTable()
+    table, changes = FaultTable(), ChangeLog()
     requests: dict[str, Callable[..., object]] = {
         "fail": table.fail,
         "slow": table.slow,
@@ -205,11 +229,14 @@ def main(mountpoint: str, descriptor: str) -> None:
         "heal": table.heal,
         "counts": table.counts,
         "effects": table.effects,
+        "watch": changes.watch,
+        "changes": changes.changes,
+        "struck": changes.struck,
     }
     mounting.serve(requests, mountpoint, int(descriptor))
     # Names and sizes are asked for each time: whoever looks below the mount changes them, too.
     mfusepy.FUSE(
-        Passing(below, table),
+        Passing(below, table, changes),
         mountpoint,
         foreground=True,
         raw_fi=True,
