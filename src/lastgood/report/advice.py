@@ -57,7 +57,11 @@ def _on_checkpoints(report: Report) -> list[Advice]:
     if bad:
         names = ", ".join(one.name for one in bad[:3]) + (f" and {len(bad) - 3} more" if len(bad) > 3 else "")
         said.append(
-            Advice("soon", f"Not good: {names}. They are passed over; find out what damaged them.", _verify(report))
+            Advice(
+                "soon",
+                f"Not good: {names}. A start passes over {'it' if len(bad) == 1 else 'them'}; find out what did the damage.",
+                _verify(report),
+            )
         )
     if (
         report.reached_step

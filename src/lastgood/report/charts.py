@@ -79,7 +79,7 @@ def saves_chart(report: Report, *, prefix: str) -> Markup:
         if report.interval.said:
             at = [one.at for one in report.interval.said]
             said = [one.interval_s for one in report.interval.said]
-            top.step([*at, end], [*said, said[-1]], where="post", color=drawing.STAND_IN["saving"], linewidth=1.5)
+            top.step([*at, end], [*said, said[-1]], where="post", color=drawing.STAND_IN["stopping"], linewidth=1.5)
         if report.interval.planned_s is not None:
             top.axhline(report.interval.planned_s, color=drawing.STAND_IN["lost"], linewidth=1.5, linestyle=(0, (5, 3)))
         top.set_ylabel("interval")

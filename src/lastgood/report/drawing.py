@@ -39,8 +39,9 @@ def draw_courses(axes: Any, courses: Sequence[Course], begin: float, end: float)
         axes.plot(x, y, color=STAND_IN[kind], linewidth=width, solid_capstyle="butt", solid_joinstyle="round")
     falls: tuple[list[float], list[float]] = ([], [])
     for one, following in pairwise(courses):
-        falls[0].extend([one.points[-1][0], following.points[0][0], math.nan])
-        falls[1].extend([one.points[-1][1], following.points[0][1], math.nan])
+        (at, reached), (later, begun) = one.points[-1], following.points[0]
+        falls[0].extend([at, later, later, math.nan])
+        falls[1].extend([reached, reached, begun, math.nan])
     axes.plot(*falls, color=STAND_IN["quiet"], linewidth=1, linestyle=(0, (2, 2)))
 
 

@@ -8,10 +8,11 @@ from lastgood.report import strips, words
 from lastgood.report.advice import advice_on, last_good_of
 from lastgood.report.markup import Markup, element, table, together
 from lastgood.report.model import MEANINGS, FleetReport, NotRead, Report
-from lastgood.report.page_tables import outcomes
+from lastgood.report.page_tables import outcomes, two_lines
+from lastgood.report.page_time import swatch, where_time_went
 from lastgood.report.words import counted, value
 
-_LEAST_SHARE = 0.05
+_LEAST_SHARE = 0.25
 """A job that took less of the common time than this would be too small to see in it."""
 _ORDER = ("given up", "stopped, unfinished", "running without its launcher", "running", "not started yet", "finished")
 
@@ -49,7 +50,13 @@ def fleet_part(fleet: FleetReport, jobs: Sequence[Report], names: Sequence[str],
             _cards(fleet, lost_steps, lost_s, attempts, needing),
             element("h2", "Jobs, worst first"),
             _rows(fleet, jobs, names, anchors, lost_steps, lost_s, attempts),
-            _where_time_went(fleet),
+            where_time_went(
+                fleet.shares,
+                fleet.ettr,
+                title="Where the time went, all jobs",
+                caption="Each second counts once for each job",
+                prefix="fleet-seconds-",
+            ),
             outcomes(fleet.outcomes),
         ]
     )
@@ -107,27 +114,17 @@ def _rows(
                 element("span", job.state, class_=words.state_class(job)),
                 _small_strip(job, name, own) if job.spans else words.NOTHING,
                 value(job.ettr.share, words.percent(job.ettr.share), "job-ettr") if job.ettr else words.NOTHING,
-                value(job.lost_steps, f"{job.lost_steps:,}", "job-lost-steps"),
-                words.span(job.lost_s),
+                two_lines(
+                    value(job.lost_steps, f"{job.lost_steps:,}", "job-lost-steps"),
+                    duration(job.lost_s) if job.lost_s else "",
+                ),
                 value(len(job.attempts), f"{len(job.attempts):,}", "job-attempts"),
-                "none" if good is None else f"{good.step:,}",
-                words.NOTHING if good is None else words.span(good.age_s),
+                "none" if good is None else two_lines(f"step {good.step:,}", f"{words.span(good.age_s)} old"),
             ]
         )
-    rows.append(
-        [
-            "All",
-            "",
-            "",
-            words.percent(fleet.ettr.share) if fleet.ettr else "",
-            f"{lost_steps:,}",
-            duration(lost_s),
-            f"{attempts:,}",
-            "",
-            "",
-        ]
-    )
-    head = ["Job", "State", "Time line", "ETTR", "Lost steps", "Lost time", "Attempts", "Last good step", "Its age"]
+    share = words.percent(fleet.ettr.share) if fleet.ettr else ""
+    rows.append(["All", "", "", share, two_lines(f"{lost_steps:,}", duration(lost_s)), f"{attempts:,}", ""])
+    head = ["Job", "State", "Time line", "ETTR", "Lost steps", "Attempts", "Last good"]
     axis = element("div", words.instant(begin), words.instant(end), class_="axis")
     if is_common:
         caption = "All time lines have one axis; a line stands where an attempt was interrupted"
@@ -135,7 +132,7 @@ def _rows(
         caption = "Each time line is over the job's own time; a line stands where an attempt was interrupted"
     return together(
         [
-            table(caption, head, rows, numbers=range(3, 9), data_of="jobs"),
+            table(caption, head, rows, numbers=(3, 4, 5), data_of="jobs"),
             axis if is_common and ran else None,
             _key(jobs),
         ]
@@ -146,7 +143,7 @@ def _key(jobs: Sequence[Report]) -> Markup:
     kinds = [kind for kind in MEANINGS if any(share.seconds > 0 for job in jobs if (share := job.share_of(kind)))]
     return element(
         "ul",
-        *(element("li", element("span", class_=f"swatch k-{kind}", aria_hidden="true"), kind) for kind in kinds),
+        *(element("li", swatch(kind), kind) for kind in kinds),
         class_="key",
     )
 
@@ -155,34 +152,6 @@ def _small_strip(job: Report, name: str, span: tuple[float, float]) -> Markup:
     marks = [mark.at for mark in job.marks if mark.kind == "fault"]
     label = f"Time line of {name}: {counted(len(job.attempts), 'attempt')}, {counted(len(marks), 'interruption')}"
     return strips.strip(job.spans, marks, *span, label=label, is_small=True)
-
-
-def _where_time_went(fleet: FleetReport) -> Markup | None:
-    shares = [share for share in fleet.shares if share.seconds > 0]
-    if not shares:
-        return None
-    label = "Where the time went: " + ", ".join(f"{share.kind} {words.percent(share.share)}" for share in shares)
-    rows = [
-        (
-            together([element("span", class_=f"swatch k-{share.kind}", aria_hidden="true"), share.kind]),
-            value(share.seconds, duration(share.seconds), f"fleet-seconds-{share.kind}"),
-            words.percent(share.share),
-            MEANINGS[share.kind],
-        )
-        for share in shares
-    ]
-    return together(
-        [
-            element("h3", "Where the time went, all jobs"),
-            strips.bar({share.kind: share.seconds for share in shares}, label=label),
-            table("Each second of each job", ["", "Time", "Share", "Which is"], rows, numbers=(1, 2)),
-            element(
-                "div", element("div", fleet.ettr.formula), element("div", fleet.ettr.with_numbers), class_="formula"
-            )
-            if fleet.ettr
-            else None,
-        ]
-    )
 
 
 def not_read_part(not_read: Sequence[NotRead]) -> Markup | None:

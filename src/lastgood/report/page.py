@@ -6,7 +6,8 @@ from lastgood.core.units import duration
 from lastgood.report import page_tables, strips, words
 from lastgood.report.advice import advice_on, last_good_of
 from lastgood.report.markup import Markup, element, table, together
-from lastgood.report.model import MEANINGS, Report
+from lastgood.report.model import Report
+from lastgood.report.page_time import swatch, where_time_went
 from lastgood.report.words import counted, value
 
 
@@ -23,7 +24,13 @@ def job_part(report: Report, *, name: str, anchor: str, has_plots: bool, is_alon
     if report.spans:
         parts += [
             _time_line(report, anchor, has_plots=has_plots),
-            _where_time_went(report),
+            where_time_went(
+                report.shares,
+                report.ettr,
+                title="Where the time went",
+                caption=f"All of {duration(report.seconds)}",
+                prefix="seconds-",
+            ),
             _interval(report, anchor, has_plots=has_plots),
         ]
     parts += [
@@ -56,9 +63,9 @@ def _verdict(report: Report) -> Markup:
         "stopped, unfinished": "Stopped before its end",
         "running": "Running",
     }.get(report.state, report.state[:1].upper() + report.state[1:])
-    lost = f"Done again, or to be done again: {words.lost_in_all(report)}."
+    lost = f"Lost: {words.lost_in_all(report)}."
     if not report.lost_steps and all(line.is_loss_known for line in report.attempts):
-        lost = "No step had to be done twice."
+        lost = "Nothing was lost."
     return element(
         "p",
         element("b", f"{head}{': ' + done if done else ''}"),
@@ -97,7 +104,7 @@ def _cards(report: Report) -> Markup:
         _card(
             "Lost",
             value(report.lost_steps, counted(report.lost_steps, "step"), "lost-steps"),
-            value(report.lost_s, duration(report.lost_s), "lost-s"),
+            value(report.lost_s, f"{duration(report.lost_s)} from save to failure", "lost-s"),
         ),
         _card(
             "Attempts",
@@ -150,7 +157,7 @@ def _time_line(report: Report, anchor: str, *, has_plots: bool) -> Markup:
         )
         key = [_tick("|", "an attempt was interrupted")]
     kinds = [share.kind for share in report.shares if share.seconds > 0]
-    swatches = [element("li", _swatch(kind), kind) for kind in kinds]
+    swatches = [element("li", swatch(kind), kind) for kind in kinds]
     drawn = f"{what}."
     if strips.is_in_columns(report.spans):
         drawn += (
@@ -167,55 +174,6 @@ def _time_line(report: Report, anchor: str, *, has_plots: bool) -> Markup:
 
 def _tick(sign: str, text: str) -> Markup:
     return element("li", element("span", sign, class_="tick", aria_hidden="true"), text)
-
-
-def _swatch(kind: str) -> Markup:
-    return element("span", class_=f"swatch k-{kind}", aria_hidden="true")
-
-
-def _where_time_went(report: Report) -> Markup:
-    shares = [share for share in report.shares if share.seconds > 0]
-    has_gpus = any(share.gpu_hours is not None for share in shares)
-    rows = []
-    for share in shares:
-        row: list[object] = [
-            together([_swatch(share.kind), share.kind]),
-            value(share.seconds, duration(share.seconds), f"seconds-{share.kind}"),
-            words.percent(share.share),
-        ]
-        if has_gpus:
-            row.append(words.NOTHING if share.gpu_hours is None else f"{share.gpu_hours:,.2f}")
-        rows.append([*row, MEANINGS[share.kind]])
-    head = ["", "Time", "Share", *(["GPU-hours"] if has_gpus else []), "Which is"]
-    label = "Where the time went: " + ", ".join(f"{share.kind} {words.percent(share.share)}" for share in shares)
-    ettr = report.ettr
-    return together(
-        [
-            element("h3", "Where the time went"),
-            strips.bar({share.kind: share.seconds for share in shares}, label=label),
-            table(f"All of {duration(report.seconds)}", head, rows, numbers=range(1, len(head) - 1)),
-            _formula(report) if ettr else None,
-        ]
-    )
-
-
-def _formula(report: Report) -> Markup | None:
-    ettr = report.ettr
-    if ettr is None:
-        return None
-    running = ettr.running_share
-    return element(
-        "div",
-        element(
-            "div", element("b", "ETTR"), f" = {ettr.formula}" if not ettr.formula.startswith("ETTR") else ettr.formula
-        ),
-        element("div", ettr.with_numbers),
-        element("div", f"Of the time in which an attempt ran: {words.percent(running)}", class_="quiet")
-        if running is not None
-        else None,
-        *(element("div", doubt, class_="quiet") for doubt in ettr.doubts),
-        class_="formula",
-    )
 
 
 def _interval(report: Report, anchor: str, *, has_plots: bool) -> Markup | None:
@@ -255,13 +213,10 @@ def _interval(report: Report, anchor: str, *, has_plots: bool) -> Markup | None:
         from lastgood.report import charts
 
         key = [
-            element("li", _swatch("useful"), "interval used"),
-            element(
-                "li",
-                _swatch("saving"),
-                "write; line above: the interval that the program kept to" if interval.said else "write",
-            ),
-            element("li", _swatch("lost"), "planned interval (dashed)") if interval.planned_s is not None else None,
+            element("li", swatch("useful"), "interval used"),
+            element("li", swatch("stopping"), "interval that the program kept to") if interval.said else None,
+            element("li", swatch("lost"), "planned interval (dashed)") if interval.planned_s is not None else None,
+            element("li", swatch("saving"), "write") if figures.median_write_s is not None else None,
         ]
         chart = element(
             "figure",
@@ -271,7 +226,9 @@ def _interval(report: Report, anchor: str, *, has_plots: bool) -> Markup | None:
                 "figcaption", "Each dot is a save; where they fall together, the lowest and the highest are drawn."
             ),
         )
-    return together([element("h3", "Saves: interval and writes"), chart, table("Used and planned", ["", ""], rows)])
+    return together(
+        [element("h3", "Saves: interval and writes"), chart, table("Used and planned", ["Measure", "Value"], rows)]
+    )
 
 
 def _ranks(report: Report, anchor: str, *, has_plots: bool) -> Markup | None:

@@ -11,6 +11,8 @@ from lastgood.report.words import counted, value
 
 MOST_ROWS = 200
 _ELSEWHERE = "--format json has all"
+_KINDS = {"fault": "ended: ", "hang": "seen: ", "stop asked": "stop asked: "}
+_LONG_NAME = 40
 
 
 def outcomes(found: Sequence[Outcome]) -> Markup | None:
@@ -45,46 +47,55 @@ def attempts(report: Report) -> Markup | None:
             f"{len(shown)} of {len(report.attempts):,} attempts: the {MOST_ROWS // 2} that lost most time, and the newest; "
             f"{_ELSEWHERE}"
         )
-    head = ["#", "Began", "Took", "Start", "Steps", "Saves", "Lost steps", "Until steps", "Outcome", "Where"]
+    head = ["#", "Began", "Steps", "Lost", "Outcome", "Start", "Where"]
     rows = [_attempt_row(line, report) for line in shown]
-    return together(
-        [element("h3", "Attempts"), table(caption, head, rows, numbers=(0, 2, 5, 6, 7), data_of="attempts")]
-    )
+    return together([element("h3", "Attempts"), table(caption, head, rows, numbers=(0, 3), data_of="attempts")])
 
 
 def _attempt_row(line: AttemptLine, report: Report) -> list[object]:
     end = line.ended if line.ended is not None else report.made_at
-    took = words.span(max(end - line.began, 0.0)) + ("" if line.is_end_seen or line.ended is None else " ?")
-    start = line.how or words.NOTHING
-    if line.is_from_memory:
-        start += ", from memory"
-    if line.is_standby:
-        start += ", in a standby"
-    if line.is_inner:
-        start += ", inside the attempt before"
-    reason = line.reason if line.reason and line.reason != line.outcome else ""
-    ending = line.outcome or ("running" if line.ended is None else "nobody saw its end")
-    if line.exit_code is not None and line.outcome != "finished" and str(line.exit_code) not in reason:
-        reason = f"{reason} (exit code {line.exit_code})" if reason else f"exit code {line.exit_code}"
-    where = ", ".join(text for text in (line.host, line.allocation) if text) or words.NOTHING
+    took = duration(max(end - line.began, 0.0))
+    if not line.is_end_seen and line.ended is not None:
+        took = f"at least {took}"
+    ways = (
+        (line.is_from_memory, "from memory"),
+        (line.is_standby, "in a standby"),
+        (line.is_inner, "inside the attempt before"),
+    )
+    start = ", ".join([line.how or words.NOTHING, *(text for is_so, text in ways if is_so)])
     return [
         f"{line.attempt}",
-        words.instant(line.began, is_short=True),
-        took,
-        start,
-        element("span", f"{words.step(line.from_step)} to {words.step(line.reached_step)}", class_="nowrap"),
-        f"{line.saves:,}",
-        value(line.lost_steps, words.lost_by(line), "attempt-lost-steps"),
-        words.span(line.restart_s),
+        two_lines(words.instant(line.began, is_short=True), f"for {took}"),
+        two_lines(
+            element("span", f"{words.step(line.from_step)} to {words.step(line.reached_step)}", class_="nowrap"),
+            counted(line.saves, "save"),
+        ),
+        two_lines(
+            value(line.lost_steps, words.lost_steps(line), "attempt-lost-steps"),
+            duration(line.lost_s) if line.lost_steps else "",
+        ),
+        _ending(line),
         element(
             "div",
-            element("b", ending),
-            f": {reason}" if reason else None,
-            element("div", line.decided, class_="quiet") if line.decided else None,
-            class_="why",
+            two_lines(start, "" if line.restart_s is None else f"steps after {duration(line.restart_s)}"),
+            class_="some",
         ),
-        where,
+        two_lines(line.host or words.NOTHING, line.allocation),
     ]
+
+
+def two_lines(first: object, second: str) -> Markup:
+    """What counts, and below it what goes with it."""
+    return together([first, element("div", second, class_="quiet") if second else None])
+
+
+def _ending(line: AttemptLine) -> Markup:
+    reason = line.reason if line.reason != line.outcome else ""
+    if line.exit_code and str(line.exit_code) not in reason:
+        reason = f"{reason} (exit code {line.exit_code})" if reason else f"exit code {line.exit_code}"
+    ending = line.outcome or ("running" if line.ended is None else "nobody saw its end")
+    told = together([element("b", ending), f": {reason}" if reason else None])
+    return element("div", two_lines(told, line.decided), class_="why")
 
 
 def _chosen(lines: Sequence[AttemptLine], weight: Callable[[AttemptLine], object]) -> list[AttemptLine]:
@@ -106,13 +117,13 @@ def happenings(report: Report) -> Markup | None:
         return None
     rows = [
         (
-            what,
+            _KINDS.get(kind, "") + what,
             value(len(marks), f"{len(marks):,}", "mark-count"),
             words.instant(marks[0].at, is_short=True),
             words.instant(marks[-1].at, is_short=True) if len(marks) > 1 else words.NOTHING,
             element("div", marks[-1].text, class_="why"),
         )
-        for (_, what), marks in sorted(groups.items(), key=lambda group: group[1][0].at)
+        for (kind, what), marks in sorted(groups.items(), key=lambda group: group[1][0].at)
     ][:MOST_ROWS]
     caption = f"{counted(len(report.marks), 'event')}, alike ones together; times in UTC"
     head = ["What", "Times", "First", "Last", "The last one in full"]
@@ -149,8 +160,8 @@ def _checkpoint_row(one: Checkpoint) -> list[object]:
         words.size(one.bytes),
         words.NOTHING if one.world_size is None else f"{one.world_size:,}",
         element("div", told, element("div", one.problem, class_="why") if one.problem else None),
-        verified_told(one),
-        element("span", one.name, class_="mono"),
+        element("div", verified_told(one), class_="some"),
+        element("span", one.name, class_="mono" if len(one.name) > _LONG_NAME else "mono nowrap"),
     ]
 
 

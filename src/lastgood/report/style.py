@@ -87,7 +87,7 @@ _RULES = f"""
 html{{-webkit-text-size-adjust:100%}}
 body{{margin:0;background:var(--paper);color:var(--ink);
  font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","Liberation Sans",sans-serif}}
-main,header,footer{{max-width:60rem;margin:0 auto;padding:0 1rem}}
+main,header,footer{{max-width:66rem;margin:0 auto;padding:0 1rem}}
 header{{padding-top:1.25rem}}
 h1{{font-size:1.5rem;line-height:1.25;margin:.25rem 0;overflow-wrap:anywhere}}
 h2{{font-size:1.25rem;line-height:1.3;margin:2.5rem 0 .5rem;padding-top:.75rem;border-top:1px solid var(--line);
@@ -118,21 +118,25 @@ input{{accent-color:var(--link)}}
 .card dd.small{{font-size:.85rem;font-weight:400;color:var(--quiet);line-height:1.4}}
 .formula{{display:grid;gap:.1rem;background:var(--panel);border:1px solid var(--line);border-radius:4px;
  padding:.6rem .9rem;margin:.6rem 0;font-variant-numeric:tabular-nums;overflow-wrap:anywhere}}
-.scroll{{overflow-x:auto;margin:.6rem 0;max-height:30rem;overflow-y:auto;border:1px solid var(--line);border-radius:4px}}
-table{{border-collapse:collapse;width:100%;font-size:.9rem;font-variant-numeric:tabular-nums}}
+.scroll{{overflow-x:auto;margin:.6rem 0;width:fit-content;max-width:100%;max-height:34rem;overflow-y:auto;border:1px solid var(--line);border-radius:4px;
+ background:linear-gradient(to right,var(--paper) 40%,transparent) left/2rem 100% no-repeat local,
+ linear-gradient(to left,var(--paper) 40%,transparent) right/2rem 100% no-repeat local,
+ linear-gradient(to right,var(--line),transparent) left/.7rem 100% no-repeat scroll,
+ linear-gradient(to left,var(--line),transparent) right/.7rem 100% no-repeat scroll}}
+table{{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums}}
 caption{{text-align:left;padding:.45rem .6rem;color:var(--quiet);font-size:.85rem}}
 th,td{{text-align:left;vertical-align:top;padding:.3rem .6rem;border-top:1px solid var(--line)}}
 th{{font-weight:600}} tbody th{{font-weight:500;white-space:nowrap}}
 thead th{{position:sticky;top:0;background:var(--panel);color:var(--quiet);font-size:.82rem;white-space:nowrap}}
 .n{{text-align:right;white-space:nowrap}}
 .nowrap{{white-space:nowrap}}
-.why{{min-width:16rem;overflow-wrap:anywhere}}
+.why{{min-width:18rem;overflow-wrap:anywhere}} .some{{min-width:8rem}} .text{{min-width:13rem}}
 .swatch{{display:inline-block;width:.8rem;height:.8rem;border-radius:2px;margin-right:.45rem;vertical-align:-.08rem}}
 .strip{{display:block;width:100%;height:34px}} .strip.small{{height:20px;min-width:14rem}}
 .bar{{display:block;width:100%;height:26px;margin:.6rem 0}}
 .mark{{stroke:var(--fault);stroke-width:1.5;vector-effect:non-scaling-stroke;fill:none}}
 .base{{fill:var(--panel)}}
-.axis{{display:flex;justify-content:space-between;gap:1rem;color:var(--quiet);font-size:.82rem;
+.axis{{display:flex;flex-wrap:wrap;justify-content:space-between;gap:0 1rem;color:var(--quiet);font-size:.82rem;
  font-variant-numeric:tabular-nums}}
 .key{{display:flex;flex-wrap:wrap;gap:.15rem 1rem;list-style:none;margin:.4rem 0;padding:0;font-size:.88rem}}
 .key .tick{{display:inline-block;width:.8rem;text-align:center;margin-right:.3rem;font-weight:700}}
@@ -148,15 +152,16 @@ footer{{margin-top:3rem;padding-bottom:2rem;color:var(--quiet);font-size:.85rem}
 .defs{{position:absolute;width:0;height:0}}
 @media(max-width:{PHONE_PX}px){{
  .wide{{display:none}} .narrow{{display:block}}
- body{{font-size:16px}} .cards{{grid-template-columns:repeat(auto-fit,minmax(8rem,1fr))}}
+ body{{font-size:16px}} .cards{{grid-template-columns:repeat(auto-fit,minmax(8rem,1fr))}} .card dd{{font-size:1.2rem}}
+ tbody th{{white-space:normal}}
 }}
 @media print{{
  @page{{margin:14mm 12mm}}
  *{{-webkit-print-color-adjust:exact;print-color-adjust:exact}}
  body{{font-size:10pt}} main,header,footer{{max-width:none;padding:0}}
- .scroll{{overflow:visible;max-height:none}} thead{{display:table-header-group}} thead th{{position:static}}
+ .scroll{{overflow:visible;max-height:none}} thead{{display:table-header-group}} thead th{{position:static}} .scroll{{width:auto}}
  .wide{{display:block}} .narrow,fieldset,.skip{{display:none}}
  h1,h2,h3,caption,figcaption{{break-after:avoid}} figure,tr,.card,.todo,.formula{{break-inside:avoid}}
- a{{color:inherit;text-decoration:none}} table{{font-size:8.5pt}} th,td{{padding:.15rem .35rem}} .why{{min-width:0}}
+ a{{color:inherit;text-decoration:none}} table{{font-size:8.5pt}} th,td{{padding:.15rem .35rem}} .why,.some,.text{{min-width:0}} .scroll{{background:none}} .nowrap{{white-space:normal}}
 }}
 """

@@ -43,6 +43,8 @@ def _inside(node: ElementTree.Element, prefix: str, colours: Mapping[str, str]) 
 
 def _markup_of(node: ElementTree.Element, prefix: str, colours: Mapping[str, str]) -> Markup:
     name = node.tag.removeprefix(_SVG)
+    if name == "g":
+        _lift_style(node)
     inner = _inside(node, prefix, colours)
     attributes = _attributes_of(node, name, prefix, colours)
     if name in ("g", "defs") and (not inner or (name == "g" and not attributes)):
@@ -50,6 +52,15 @@ def _markup_of(node: ElementTree.Element, prefix: str, colours: Mapping[str, str
     said = "".join(f' {key}="{escape(value)}"' for key, value in attributes.items())
     text = together([node.text or ""]) if name == "text" else Markup("")
     return Markup(f"<{name}{said}>{text}{inner}</{name}>" if text or inner else f"<{name}{said}/>")
+
+
+def _lift_style(group: ElementTree.Element) -> None:
+    """Marks of a group that all look alike have their style from it: said once, not a thousand times."""
+    marks = [child for child in group if child.tag == f"{_SVG}use"]
+    styles = {mark.get("style") for mark in marks}
+    if len(marks) > 1 and len(styles) == 1 and "style" not in group.attrib:
+        for mark in marks:
+            group.set("style", mark.attrib.pop("style", ""))
 
 
 def _attributes_of(node: ElementTree.Element, name: str, prefix: str, colours: Mapping[str, str]) -> dict[str, str]:
@@ -61,8 +72,7 @@ def _attributes_of(node: ElementTree.Element, name: str, prefix: str, colours: M
         elif key == f"{_XLINK}href":
             found["href"] = f"#{prefix}-{value.removeprefix('#')}"
         elif key == "style":
-            # What is used again has the style of its first drawing.
-            if name != "use" and (style := _style(value, prefix, colours)):
+            if style := _style(value, prefix, colours):
                 found["style"] = style
         elif not (key == "transform" and value.startswith(_NOT_TURNED)):
             short = _shortened(value)

@@ -67,19 +67,19 @@ def size(count: int | None) -> str:
     return NOTHING if count is None else byte_size(count)
 
 
-def lost_by(line: AttemptLine) -> str:
+def lost_steps(line: AttemptLine) -> str:
     """What an attempt lost; "?" where more may be lost, or nothing tells."""
     if not line.lost_steps:
         return NOTHING if line.is_loss_known else "?"
-    return f"{line.lost_steps:,}{'' if line.is_loss_known else '+'} ({duration(line.lost_s)})"
+    return f"{line.lost_steps:,}{'' if line.is_loss_known else '+'}"
 
 
 def lost_in_all(report: Report) -> str:
     unseen = sum(not line.is_loss_known for line in report.attempts)
-    known = f"{counted(report.lost_steps, 'step')}, {duration(report.lost_s)}" if report.lost_steps else "nothing"
+    known = f"{counted(report.lost_steps, 'step')}, {duration(report.lost_s)}" if report.lost_steps else "nothing known"
     if not unseen:
         return known
-    return f"{known} known; {counted(unseen, 'attempt')} may have lost more, whose last step nobody saw"
+    return f"{known}; {counted(unseen, 'attempt')} may have lost more: nobody saw the last step of {'it' if unseen == 1 else 'them'}"
 
 
 def state_class(report: Report) -> str:
