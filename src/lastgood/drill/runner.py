@@ -113,7 +113,10 @@ class Runner:
                     try:
                         self._heal_all(scene)
                     finally:
-                        trial.end()
+                        try:
+                            trial.end()
+                        finally:
+                            self._take_down(scene)
             return self._with_struck(course, scene)
 
     def _strikes_options(self) -> list[str]:
@@ -317,6 +320,16 @@ class Runner:
                 self._ask_for_effect(strike, scene)
             if not strike.is_healed:
                 self._heal(strike, scene)
+
+    def _take_down(self, scene: TrialScene) -> None:
+        """What was mounted or made last goes first, and nothing keeps the others from it."""
+        for strike in reversed(self._strikes):
+            try:
+                strike.fault.take_down(scene)
+            except (LastgoodError, OSError) as error:
+                problem = error.what if isinstance(error, LastgoodError) else str(error)
+                strike.healing_problem = strike.healing_problem or problem
+                self._journal.note("not_taken_down", number=strike.number, why=problem)
 
     def _with_struck(self, course: Course, scene: TrialScene) -> Course:
         struck = []
