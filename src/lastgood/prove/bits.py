@@ -91,7 +91,8 @@ class _Found:
         at = _unequal(left, right)
         if not len(at):
             return
-        a, b = left[at], right[at]
+        # Where all differ, nothing has to be picked out.
+        a, b = (left, right) if len(at) == len(left) else (left[at], right[at])
         distances = measured(a, b, self.numbers.dtype)
         is_allowed = distances.is_close(self.tolerance) if not self.tolerance.is_exact else np.zeros(len(at), bool)
         self.differing += len(at)
@@ -104,10 +105,15 @@ class _Found:
         if self.first_beyond is None and not is_allowed.all():
             self.first_beyond = extreme(int(np.argmin(is_allowed)))
         for kind, values in enumerate((distances.absolute, distances.relative, distances.ulp)):
-            known = np.flatnonzero(distances.has_ulp if kind == 2 else distances.is_number)
-            if not len(known):
+            mask = distances.has_ulp if kind == 2 else distances.is_number
+            if mask.all():
+                index = int(np.argmax(values))
+            elif mask.any():
+                known = np.flatnonzero(mask)
+                index = int(known[np.argmax(values[known])])
+            else:
                 continue
-            new = extreme(int(known[np.argmax(values[known])]))
+            new = extreme(index)
             old = self.largest[kind]
             if old is None or _known(new, kind) > _known(old, kind):
                 self.largest[kind] = new
@@ -235,14 +241,18 @@ def _measured(left: Flat, right: Flat, dtype: str) -> Distances:
         return Distances(np.zeros(count), np.zeros(count), ulp, nothing, nothing, nothing, np.zeros(count))
     is_number = np.isfinite(a) & np.isfinite(b)
     has_ulp = is_number if left.dtype.itemsize <= (16 if kind == "c" else 8) else nothing
-    magnitude = np.maximum(np.abs(a), np.abs(b))
+    reference = np.abs(a)
+    magnitude = np.maximum(reference, np.abs(b))
     absolute = np.abs(a - b)
-    # Divided first where the difference itself would be beyond the largest float.
-    relative = np.where(np.isinf(absolute), np.abs(a / magnitude - b / magnitude), absolute / magnitude)
-    relative = np.where(magnitude > 0, relative, 0.0)
-    return Distances(
-        np.minimum(absolute, _MAX), relative, ulp, is_number, has_ulp, np.isnan(a) & np.isnan(b), np.abs(a)
-    )
+    relative = absolute / magnitude
+    if np.isinf(absolute).any():
+        # Divided first where the difference itself would be beyond the largest float.
+        relative = np.where(np.isinf(absolute), np.abs(a / magnitude - b / magnitude), relative)
+        absolute = np.minimum(absolute, _MAX)
+    if not magnitude.all():
+        relative = np.where(magnitude > 0, relative, 0.0)
+    both_nan = nothing if is_number.all() else np.isnan(a) & np.isnan(b)
+    return Distances(absolute, relative, ulp, is_number, has_ulp, both_nan, reference)
 
 
 def _integer_distances(left: Flat, right: Flat) -> Distances:
@@ -272,6 +282,8 @@ def ulp_distance(left: Flat, right: Flat, *, is_signed: bool = True) -> "np.ndar
     if not is_signed:
         return np.where(a < b, b - a, a - b)
     # Floats of one sign are ordered like their bits without the sign.
+    if not ((a ^ b) >> np.uint64(8 * left.dtype.itemsize - 1)).any():
+        return np.maximum(a, b) - np.minimum(a, b)
     sign = np.uint64(1 << (8 * left.dtype.itemsize - 1))
     m, n = a & ~sign, b & ~sign
     return np.where((a & sign) == (b & sign), np.where(m < n, n - m, m - n), m + n)
