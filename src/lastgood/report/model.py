@@ -179,7 +179,9 @@ class Checkpoint(_Member, frozen=True):
     name: Annotated[str, _says("of its directory, or the file that an application wrote")]
     step: Step
     attempt: Attempt
-    state: Annotated[CheckpointState, _says("as far as its manifest tells; seen: an application's own, as its launcher saw it last")]
+    state: Annotated[
+        CheckpointState, _says("as far as its manifest tells; seen: an application's own, as its launcher saw it last")
+    ]
     problem: Annotated[str, _says("why it is not good; empty if it is")]
     created: Annotated[float | None, _says("when it was committed")]
     age_s: Annotated[float | None, _says("how old it was when the report was made")]

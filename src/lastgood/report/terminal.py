@@ -34,7 +34,7 @@ def job_page(report: Report, screen: Screen, *, is_all: bool = False) -> str:
         ("", _outcomes(report, screen)),
         ("SAVES", _saves(report, screen)),
         ("", _checkpoints(report, screen, is_all=is_all)),
-        ("", _ranks(report, screen, is_all=is_all)),
+        ("WRITE TIMES OF RANKS, SLOWEST FIRST", _ranks(report, screen, is_all=is_all)),
         ("", _trouble(report, screen, is_all=is_all)),
         ("", _remarks(report, screen)),
     ]
@@ -141,7 +141,7 @@ def _attempts(report: Report, screen: Screen, *, is_all: bool) -> list[str]:
         for a in shown
     ]
     head = ["#", "BEGAN (UTC)", "TOOK", "FROM", "TO", "LOST", "START", "WHERE", "HOW IT ENDED"]
-    lines = table(head, rows, screen, right=[0, 2, 3, 4, 5, 6])
+    lines = table(head, rows, screen, right=[0, 2, 3, 4, 5, 6], may_lack=["FROM", "WHERE", "START", "BEGAN (UTC)"])
     if len(shown) < len(report.attempts):
         lines.append(f"({len(report.attempts) - len(shown)} earlier attempts: --all)")
     return lines
@@ -242,8 +242,8 @@ def _checkpoints(report: Report, screen: Screen, *, is_all: bool) -> list[str]:
         ]
         for c in shown
     ]
-    head = ["CHECKPOINT", "#", "AGE", "SIZE", "RANKS", "VERIFIED", "STATE"]
-    lines = table(head, rows, screen, right=[0, 1, 2, 3, 4])
+    head = ["STEP", "#", "AGE", "SIZE", "RANKS", "VERIFIED", "STATE"]
+    lines = table(head, rows, screen, right=[0, 1, 2, 3, 4], may_lack=["RANKS", "SIZE", "AGE"])
     if len(shown) < len(report.checkpoints):
         lines.append(f"({len(report.checkpoints) - len(shown)} more: --all)")
     return lines
@@ -281,7 +281,7 @@ def _ranks(report: Report, screen: Screen, *, is_all: bool) -> list[str]:
         ]
         for one in shown
     ]
-    lines = table(["SLOWEST RANKS", "MEDIAN WRITE", "LONGEST", "SIZE", ""], rows, screen, right=[0, 1, 2, 3])
+    lines = table(["RANK", "MEDIAN", "LONGEST", "SIZE", ""], rows, screen, right=[0, 1, 2, 3])
     if len(shown) < len(slowest):
         middle = slowest[len(slowest) // 2].median_write_s
         lines.append(
@@ -310,19 +310,19 @@ def _remarks(report: Report, screen: Screen) -> list[str]:
 
 
 def _fleet(fleet: FleetReport, screen: Screen) -> list[str]:
-    room = max(screen.width - 50, 16)
     rows = [
         [
-            shorten(report.job, room),
+            "" if report.ettr is None else f"{report.ettr.share:.1%}",
             report.state,
             duration(report.seconds) if report.spans else "",
             f"{len(report.attempts)}",
             f"{report.lost_steps:,}" if report.lost_steps else "",
-            "" if report.ettr is None else f"{report.ettr.share:.1%}",
+            report.job,
         ]
         for report in fleet.jobs
     ]
-    lines = table(["JOB", "STATE", "TIME", "ATTEMPTS", "LOST STEPS", "ETTR"], rows, screen, right=[2, 3, 4])
+    head = ["ETTR", "STATE", "TIME", "ATTEMPTS", "LOST STEPS", "JOB"]
+    lines = table(head, rows, screen, right=[0, 2, 3, 4], may_lack=["ATTEMPTS", "LOST STEPS"]) if rows else []
     for bad in fleet.not_read:
         lines += wrap(
             f"not read: {bad.job}: {bad.error}" + (f" ({bad.remedy})" if bad.remedy else ""), screen.width, "  "

@@ -13,6 +13,8 @@ from lastgood.report.model import SpanKind
 
 LEAST_WIDTH, MOST_WIDTH = 60, 140
 _GAP = 2
+_LEAST_LAST = 24
+"""Room for the last column, as long as another can be left out."""
 _EIGHTHS = "▏▎▍▌▋▊▉█"
 
 _UNICODE: dict[SpanKind, str] = {
@@ -128,9 +130,10 @@ def table(
     right: Sequence[int] = (),
     *,
     most_lines: int = 3,
+    may_lack: Sequence[str] = (),
 ) -> list[str]:
     """Rows under headings; the last column takes the room that is left and wraps, up to `most_lines`. Columns in which no
-    row has anything are left out.
+    row has anything are left out, and where there is no room those that it `may_lack`, the first ones first.
 
     >>> print(*table(["N", "", "WHAT"], [["1", "", "one"], ["10", "", "ten"]], Screen(), right=[0]), sep="\\n")
      N  WHAT
@@ -141,6 +144,10 @@ def table(
     last = len(headings) - 1
     kept = [i for i in range(last) if any(row[i] for row in cells)] + [last]
     widths = {i: max(len(headings[i]), *(len(row[i]) for row in cells)) if cells else len(headings[i]) for i in kept}
+    for name in may_lack:
+        if screen.width - sum(widths[i] + _GAP for i in kept[:-1]) >= _LEAST_LAST:
+            break
+        kept = [i for i in kept if headings[i] != name or i == last]
     indent = sum(widths[i] + _GAP for i in kept[:-1])
     room = max(screen.width - indent, 16)
     lines = []
