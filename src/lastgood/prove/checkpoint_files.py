@@ -29,10 +29,9 @@ _NO_CHECKPOINTS = (
     *(".toml", ".ini", ".py", ".pyc", ".lock", ".pid", ".xtc", ".trr", ".edr", ".dcd", ".gro", ".pdb", ".xyz", ".sock"),
 )
 _AT_ONCE_S = 0.08
-"""A file that is still being written is seen to have changed at least so often."""
+"""A file that is still being written is seen to have grown at least so often."""
 _TOGETHER_S = 0.25
 """The files of a checkpoint with several are written within this time of each other."""
-_BEFORE_THE_END = 0.97
 
 
 class Units(msgspec.Struct, frozen=True):
@@ -41,6 +40,8 @@ class Units(msgspec.Struct, frozen=True):
     kinds: tuple[str, ...]
     """Paths with `#` in place of numbers."""
     is_guessed: bool = False
+    are_numbered_by_step: bool = False
+    """The last number in their names counts steps, rather than epochs or parts."""
 
     def unit_of(self, path: str) -> str | None:
         """The checkpoint that a file belongs to; None if it belongs to none: a directory with a number in its name is one
@@ -66,38 +67,44 @@ def matching(written: Sequence[Written], is_match: Callable[[str], bool]) -> Uni
     return Units(tuple(dict.fromkeys(kind_of(one.path) for one in written if is_match(one.path))))
 
 
-def guess(written: Sequence[Written], began: float, duration_s: float) -> Units:
+def guess(written: Sequence[Written], end: float) -> Units:
     """What is written before the end of a run, and is no log: the kinds of files that are written anew, or under another
-    number, or at least well before the end."""
+    number, or at least before the end."""
     early: dict[str, list[Written]] = {}
     for one in written:
         is_text = PurePosixPath(one.path).suffix.lower() in _NO_CHECKPOINTS or "tfevents" in one.path
-        if not is_text and one.size_bytes and one.at - began < _BEFORE_THE_END * duration_s:
+        if not is_text and one.size_bytes and one.at < end:
             early.setdefault(kind_of(one.path), []).append(one)
     repeated = {kind: ones for kind, ones in early.items() if len(ones) > 1}
     return Units(tuple(repeated or early), is_guessed=True)
 
 
-def saves_of(written: Sequence[Written], units: Units, began: float, last_step: int | None) -> tuple[Save, ...]:
+def saves_of(written: Sequence[Written], units: Units, began: float) -> tuple[Save, ...]:
     """The checkpoints that were written, in order of time. What is seen again while it is still written is one."""
     saves: list[Save] = []
-    newest: dict[str, tuple[float, str, int]] = {}
-    """By checkpoint: when which of its files was last seen, and its place in `saves`."""
+    newest: dict[str, tuple[Written, int]] = {}
+    """By checkpoint: which of its files was last seen, and its place in `saves`."""
     for one in written:
         unit = units.unit_of(one.path)
         if unit is None:
             continue
-        at, path, place = newest.get(unit, (-1.0, "", -1))
-        if one.at - at < (_AT_ONCE_S if path == one.path else _TOGETHER_S):
+        before, place = newest.get(unit, (None, -1))
+        if before is not None and _is_same_save(before, one):
             # It was complete when it was last seen.
             saves[place] = msgspec.structs.replace(saves[place], at_s=one.at - began, step_by=one.step_by)
         else:
             place = len(saves)
             saves.append(Save(one.at - began, unit, one.step, one.step_by))
-        newest[unit] = (one.at, one.path, place)
-    if are_steps([save.path for save in saves], last_step):
+        newest[unit] = (one, place)
+    if units.are_numbered_by_step:
         saves = [Save(save.at_s, save.path, numbers_in(save.path)[-1]) for save in saves]
     return tuple(saves)
+
+
+def _is_same_save(before: Written, now: Written) -> bool:
+    if before.path != now.path:
+        return now.at - before.at < _TOGETHER_S
+    return now.at - before.at < _AT_ONCE_S and now.inode == before.inode and now.size_bytes > before.size_bytes
 
 
 def are_steps(paths: Sequence[str], last_step: int | None) -> bool:

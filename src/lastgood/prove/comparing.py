@@ -9,6 +9,7 @@ import msgspec
 from lastgood.core.errors import LastgoodError
 from lastgood.core.numbering import is_temporary
 from lastgood.prove.checkpoint_files import Units
+from lastgood.prove.checkpoint_state import compare_jobs
 from lastgood.prove.difference import Comparison, Difference, Tolerance, differs, join
 from lastgood.prove.files import Rule, compare_files
 from lastgood.prove.output_lines import attempts_of, merged, series_of_attempts
@@ -62,15 +63,22 @@ def compare_undisturbed(left: Shown, right: Shown, wanted: Wanted) -> Pair:
         else:
             why = "it differs between the undisturbed runs" if comparison.kind == "differs" else str(comparison)
             notes.append(f"{name} is not compared: {why}")
-    parts = [_values_part(left, right, wanted)]
+    parts = [_values_part(left, right, wanted), _state_part(left, right, wanted)]
     if found:
         parts.append(Part(FILES, join(found), items=tuple(kept)))
     return Pair(tuple(part for part in parts if part is not None), tuple(kept), tuple(notes))
 
 
+def _state_part(left: Shown, right: Shown, wanted: Wanted) -> Part | None:
+    """Of jobs of ours: their state at the newest step at which both have a checkpoint."""
+    if not wanted.known.is_with_library:
+        return None
+    return Part(STATE, compare_jobs(left.place.job, right.place.job, wanted.tolerance))
+
+
 def compare_resumed(left: Shown, right: Shown, wanted: Wanted, files: Sequence[str]) -> tuple[Part, ...]:
     """`left`: undisturbed. `files`: those that the undisturbed runs have."""
-    parts = [_values_part(left, right, wanted)]
+    parts = [_values_part(left, right, wanted), _state_part(left, right, wanted)]
     if files:
         found = [_file(left, right, name, wanted) for name in files]
         parts.append(Part(FILES, join(found), items=tuple(files)))

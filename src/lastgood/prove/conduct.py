@@ -28,18 +28,32 @@ Saying = Callable[[str, Sight], None]
 
 def undisturbed(target: Target, place: Place, way: Way, say: Saying) -> Shown:
     """Run the command to its end."""
-    return _conduct(target, place, way, [], Units(()), None, say)
+    return _conduct(target, place, way, [], Units(()), None, None, say)
 
 
 def disturbed(
-    target: Target, place: Place, way: Way, kills: Sequence[Kill], units: Units, aim: Aim | None, say: Saying
+    target: Target,
+    place: Place,
+    way: Way,
+    kills: Sequence[Kill],
+    units: Units,
+    aim: Aim | None,
+    last_step: int | None,
+    say: Saying,
 ) -> Shown:
     """Run the command, kill it, and have it resume, to its end. `aim`: how it can be killed while it saves."""
-    return _conduct(target, place, way, kills, units, aim, say)
+    return _conduct(target, place, way, kills, units, aim, last_step, say)
 
 
 def _conduct(
-    target: Target, place: Place, way: Way, kills: Sequence[Kill], units: Units, aim: Aim | None, say: Saying
+    target: Target,
+    place: Place,
+    way: Way,
+    kills: Sequence[Kill],
+    units: Units,
+    aim: Aim | None,
+    last_step: int | None,
+    say: Saying,
 ) -> Shown:
     hits: list[Hit] = []
     end = time.monotonic() + target.limit_s
@@ -50,14 +64,14 @@ def _conduct(
         def saves(watch: Watch, sight: Sight) -> int:
             if way is Way.LASTGOOD and sight.saved_step is not None:
                 return sum(event.kind == "committed" for record in trial.records() for event in record.events)
-            return len(saves_of(watch.written, units, 0.0, None))
+            return len(saves_of(watch.written, units, 0.0))
 
         def tell(sight: Sight) -> None:
             say(place.name, sight)
 
         trial.start()
         for kill in kills:
-            hit = carry_out(trial, watch, kill, saves, aim, max(end - time.monotonic(), 0.0), tell)
+            hit = carry_out(trial, watch, kill, saves, aim, last_step, max(end - time.monotonic(), 0.0), tell)
             watch.look_at_files(trial.starts, hit.step)
             hits.append(msgspec.structs.replace(hit, unsound=_unsound(place, watch, units)))
             if not hit.is_hit:

@@ -45,11 +45,12 @@ def carry_out(
     kill: Kill,
     saves: Saves,
     aim: Aim | None,
+    last_step: int | None,
     limit_s: float,
     say: Callable[[Sight], None],
 ) -> Hit:
     """Wait for the moment, and kill every process of the command. `aim`: how it can be killed in the middle of a save; None:
-    it is killed when the save is due."""
+    it is killed when the save is due. A kill after `last_step` has hit nothing."""
     end = time.monotonic() + limit_s
 
     def looked(sight: Sight) -> Sight:
@@ -69,13 +70,15 @@ def carry_out(
         sight = looked(trial.look())
         if not struck:
             return _missed(trial, sight, kill, end)
-        how = struck
+        how = struck.replace(f"{trial.place.work}/", "")
     attempt = sight.attempt
     had_finished = trial.exit_code is not None and not is_aimed
     victims = [] if had_finished else _kill_all(trial)
     last = looked(trial.look())
-    problem = _problem(trial, attempt, victims, is_aimed=is_aimed)
     step = last.step if last.attempt == attempt and last.step is not None else sight.step
+    problem = _problem(trial, attempt, victims, is_aimed=is_aimed)
+    if not problem and step is not None and last_step is not None and step >= last_step:
+        problem = f"it had done its last step, {step:,}, before the kill"
     return Hit(kill, not problem, time.time(), step, attempt, problem or how)
 
 
@@ -85,7 +88,7 @@ def _ready(watch: Watch, kill: Kill, saves: Saves, *, is_aimed: bool) -> Callabl
     def is_ready(sight: Sight) -> bool:
         count = saves(watch, sight)
         if is_aimed:
-            return count >= kill.save
+            return count >= kill.save - kill.lead
         if kill.step is not None:
             is_begun = sight.step is not None and sight.step >= kill.step
             return is_begun and (count > 0 or kill.phase is Phase.SAVE)

@@ -52,6 +52,10 @@ def page(answer: ProveAnswer) -> str:
     return "\n".join(lines)
 
 
+def _checkpoints(answer: ProveAnswer) -> str:
+    return f"{answer.checkpoints:,} checkpoint{'' if answer.checkpoints == 1 else 's'}"
+
+
 def _compared(part: ProvedPart) -> str:
     items = ", ".join(_plain(item) for item in part.items[:_MOST_ITEMS])
     more = f" and {len(part.items) - _MOST_ITEMS} more" if len(part.items) > _MOST_ITEMS else ""

@@ -5,6 +5,7 @@ checkpoints, where what was done since must be done again, equal; one where a ch
 is half written shows; and where the names of checkpoints stop sorting by age (`step_9`, `step_10`), one lands after that.
 """
 
+import math
 import random
 from collections.abc import Sequence
 from enum import Enum
@@ -56,8 +57,8 @@ class Kill(msgspec.Struct, frozen=True):
     """Kill as soon as this step is done; None: by time."""
     after_s: float = 0.0
     """Where no step can be seen: so long after that checkpoint."""
-    path: str = ""
-    """The checkpoint that is to be killed while it is written, as the program names it; empty if that cannot be aimed at."""
+    lead: int = 0
+    """So many checkpoints before, whoever aims at a save begins to watch: it takes a moment to begin."""
 
 
 def plan(profile: Profile, kills: int, seed: int) -> list[tuple[Kill, ...]]:
@@ -81,6 +82,11 @@ def plan(profile: Profile, kills: int, seed: int) -> list[tuple[Kill, ...]]:
             told = _out_of_order(profile, usable) if number == 0 else None
             runs.append((_between(profile, usable if told is None else [told], chance),))
     return runs
+
+
+def earlier(profile: Profile) -> tuple[Kill, ...]:
+    """One kill as early as there is something to resume from: for a run that was too fast for the one that was planned."""
+    return (_between(profile, usable_saves(profile)[:1], random.Random(0)),)
 
 
 def usable_saves(profile: Profile) -> list[int]:
@@ -114,14 +120,23 @@ def _at_save(profile: Profile, usable: Sequence[int], chance: random.Random) -> 
         which,
         step=save.step,
         after_s=max(save.at_s - before.at_s, 0.0),
-        path=save.path,
+        lead=_lead(profile, which),
     )
 
 
+_TO_BEGIN_S = 1.0
+
+
+def _lead(profile: Profile, which: int) -> int:
+    """How many checkpoints are written in the time that it takes to begin to watch, of those that leave one before."""
+    saves = profile.saves
+    every_s = (saves[-1].at_s - saves[0].at_s) / max(len(saves) - 1, 1)
+    return max(min(math.ceil(_TO_BEGIN_S / every_s) if every_s > 0 else 0, which - 1), 0)
+
+
 def _middle(of: Sequence[int]) -> Sequence[int]:
-    """Without the first and the last quarter."""
-    quarter = len(of) // 4
-    return of[quarter : len(of) - quarter]
+    """Without the first quarter and the last three eighths: where a machine is busy, a kill comes late."""
+    return of[len(of) // 4 : len(of) - 3 * len(of) // 8]
 
 
 def _interval(profile: Profile, which: int) -> tuple[Save, Save]:

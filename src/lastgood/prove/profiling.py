@@ -9,12 +9,15 @@ import msgspec
 
 from lastgood.core.numbering import kind_of
 from lastgood.prove.at_write import Aim
-from lastgood.prove.checkpoint_files import Units, guess, matching, saves_of
+from lastgood.prove.checkpoint_files import Units, are_steps, guess, matching, saves_of
 from lastgood.prove.output_lines import Finders, guess_step_pattern, steps_in
 from lastgood.prove.plan_of_kills import Profile, Save, usable_saves
 from lastgood.prove.shown import Shown
 from lastgood.prove.watching import Written
 from lastgood.trial.target import Target, Way
+
+_BEFORE_THE_END = 0.97
+"""Where no step can be seen: what is written after this share of a run is taken for its results."""
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -42,8 +45,10 @@ def learn(shown: Shown, target: Target, way: Way | None, values: dict[str, str])
         return Known(chosen, reason, _by_journal(shown), Units(()), finders, is_with_library=True)
     steps = steps_in(texts, pattern)
     last = max(steps, default=None)
-    units = _units(shown, target)
-    saves = saves_of(_with_steps(shown, pattern), units, shown.began, last) or _told_saves(shown)
+    units = _units(shown, target, pattern)
+    is_by_step = are_steps([save.path for save in saves_of(shown.written, units, shown.began)], last)
+    units = msgspec.structs.replace(units, are_numbered_by_step=is_by_step)
+    saves = saves_of(_with_steps(shown, pattern), units, shown.began) or _told_saves(shown)
     profile = Profile(shown.duration_s, saves, last, min(steps, default=None))
     return Known(chosen, reason, profile, units, finders, () if _app_of(target) else _aims(shown, units, saves))
 
@@ -66,8 +71,8 @@ def without_checkpoint(known: Known, target: Target) -> str:
         return ""
     saves = known.profile.saves
     if saves:
-        only = f"its only checkpoint{'s are' if len(saves) > 1 else ' is'} written at its end"
-        return f"{only}: a kill before would lose everything, and there is nothing to resume from"
+        only = "its only checkpoint is" if len(saves) == 1 else "its checkpoints are all"
+        return f"{only} written at its end: a kill before would lose everything, and there is nothing to resume from"
     where = (
         f"nothing matched --checkpoints {target.checkpoints}" if target.checkpoints else "no file that looks like one"
     )
@@ -117,7 +122,7 @@ def _told_saves(shown: Shown) -> tuple[Save, ...]:
     return tuple(found)
 
 
-def _units(shown: Shown, target: Target) -> Units:
+def _units(shown: Shown, target: Target, pattern: str) -> Units:
     if target.checkpoints:
         pattern = os.path.normpath(target.checkpoints.replace("{run}/", ""))
 
@@ -129,12 +134,13 @@ def _units(shown: Shown, target: Target) -> Units:
     if _app_of(target):
         names = [str(e.data.get("name", "")) for r in shown.records for e in r.events if e.kind == "committed"]
         return Units(tuple(dict.fromkeys(kind_of(os.path.normpath(name)) for name in names if name)))
-    return guess(shown.written, shown.began, shown.duration_s)
+    told = [line.at for line in shown.lines if steps_in([line.text], pattern)]
+    return guess(shown.written, max(told, default=shown.began + _BEFORE_THE_END * shown.duration_s))
 
 
 def _aims(shown: Shown, units: Units, saves: Sequence[Save]) -> tuple[Aim, ...]:
     paths = tuple(_file_of(shown, units, save) for save in saves)
-    if not all(paths):
+    if not paths or not all(paths):
         return ()
     by_write, by_rename = Aim(paths), Aim(paths, is_at_rename=True)
     inodes = {one.inode for one in shown.written if one.path == paths[0]}

@@ -31,6 +31,8 @@ class Resumed(msgspec.Struct, frozen=True):
     """Why the start was refused."""
     used: str = ""
     """The checkpoint from which it resumed, as far as its name is known."""
+    there: tuple[str, ...] = ()
+    """Names of the whole checkpoints that were there, in order of time, where the command writes its own."""
     is_destroyed: bool = False
     """The kill has left that newest checkpoint unusable."""
 
@@ -92,7 +94,7 @@ def _by_output(shown: Shown, hit: Hit, units: Units, profile: Profile, step_patt
     after = steps[hit.attempt] if hit.attempt < len(steps) else []
     every = max(print_every(steps[0]) if steps else 1, 1)
     written = [one for one in shown.written if one.at <= hit.at]
-    saves = saves_of(written, units, shown.began, profile.last_step)
+    saves = saves_of(written, units, shown.began)
     broken = {units.unit_of(text.partition(": ")[0]) for text in hit.unsound}
     whole = [save for save in saves if save.path not in broken]
     newest, is_destroyed = _newest(whole, saves)
@@ -102,6 +104,7 @@ def _by_output(shown: Shown, hit: Hit, units: Units, profile: Profile, step_patt
         newest_step=newest.step if newest is not None else None,
         newest=newest.path if newest is not None else "",
         slack=every + 1,
+        there=tuple(save.path for save in whole),
         is_destroyed=is_destroyed,
     )
 

@@ -8,16 +8,18 @@ import msgspec
 from lastgood.core.errors import UsageError
 from lastgood.core.signals import signal_name
 from lastgood.core.units import duration
+from lastgood.prove.at_write import Aim
 from lastgood.prove.causes import Cause
-from lastgood.prove.comparing import Pair, Wanted, compare_resumed, compare_undisturbed
+from lastgood.prove.comparing import Pair, Wanted, compare_resumed, compare_undisturbed, series_of
 from lastgood.prove.conduct import Saying, disturbed, undisturbed
 from lastgood.prove.difference import EXACT, Tolerance
 from lastgood.prove.output_lines import check_patterns
-from lastgood.prove.plan_of_kills import MOST_KILLS, Kill, Phase, plan
+from lastgood.prove.plan_of_kills import MOST_KILLS, Kill, Phase, earlier, plan
 from lastgood.prove.profiling import Known, learn, without_checkpoint
 from lastgood.prove.resuming import resumed_after
 from lastgood.prove.shown import Shown
 from lastgood.prove.verdict import Answer, Killed, Verdict, judge
+from lastgood.prove.why import Bad, diagnose
 from lastgood.trial.place import make_place
 from lastgood.trial.target import Target, Way, step_finder
 
@@ -85,7 +87,31 @@ def prove(request: Request, say: Saying, tell: Callable[[str], None]) -> Proof:
         shown.append(run)
         killed.append(_judged_by(run, kills, first, wanted, pair, target))
         tell(f"{run.name}: {_told_killed(killed[-1])}")
-    return Proof(judge(pair.parts, killed), known, pair, (first, second), tuple(shown), tuple(killed), tuple(notes))
+    verdict = judge(pair.parts, killed)
+    return Proof(
+        verdict,
+        known,
+        pair,
+        (first, second),
+        tuple(shown),
+        tuple(killed),
+        tuple(notes),
+        _causes(verdict, known, target, first, shown, killed),
+    )
+
+
+_NEEDS_A_CAUSE = (Answer.DIVERGED, Answer.LOST_WORK, Answer.DID_NOT_RESUME)
+
+
+def _causes(
+    verdict: Verdict, known: Known, target: Target, first: Shown, shown: Sequence[Shown], killed: Sequence[Killed]
+) -> tuple[Cause, ...]:
+    bad = [
+        Bad(run, told, judged, series_of(run, known))
+        for run, told, judged in zip(shown, killed, verdict.runs, strict=True)
+        if judged.answer in _NEEDS_A_CAUSE
+    ]
+    return diagnose(known, target, first, series_of(first, known), bad) if bad else ()
 
 
 def _check(request: Request) -> None:
@@ -98,16 +124,22 @@ def _check(request: Request) -> None:
 def _disturbed(
     root: Path, name: str, target: Target, known: Known, kills: Sequence[Kill], say: Saying
 ) -> tuple[Shown, list[str]]:
-    """A run that is killed. Where the call that was aimed at is never made, it is done again with another aim."""
-    aims = known.aims if kills[0].phase is Phase.SAVE else ()
+    """A run that is killed. Where a kill misses it is done again: with another aim, when the save is due, and at last as
+    early as it can tell something."""
+    tries: list[tuple[Sequence[Kill], Aim | None]] = [(kills, None), (earlier(known.profile), None)]
+    if kills[0].phase is Phase.SAVE:
+        tries = [*((kills, aim) for aim in known.aims), *tries]
     notes = []
-    for number, aim in enumerate([*aims, None], 1):
+    for number, (these, aim) in enumerate(tries, 1):
         place = make_place(root, name if number == 1 else f"{name}-{number}", target)
-        run = disturbed(target, place, known.way, kills, known.units, aim, say)
-        if aim is None or any(hit.is_hit for hit in run.hits):
+        last = known.profile.last_step
+        run = disturbed(target, place, known.way, these, known.units, aim, last, say)
+        if run.hits[0].is_hit or number == len(tries):
             break
-        what = "renamed nothing" if aim.is_at_rename else f"did not write to {aim.paths[0]} itself"
-        notes.append(f"{place.name}: while it was watched it {what}; done again with another aim")
+        what = run.hits[0].detail
+        if aim is not None:
+            what = "it renamed no file" if aim.is_at_rename else f"it did not write to {aim.paths[0]} itself"
+        notes.append(f"{place.name}: {what}; done again in another way")
     return run, notes
 
 
