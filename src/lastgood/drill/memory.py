@@ -22,6 +22,7 @@ from lastgood.drill.ballast import NEVER_KILLED
 from lastgood.drill.cgroups import MemoryGroup
 from lastgood.drill.fault import Call, Fault, Injected, NoVictimError, Options, Scene
 from lastgood.trial import processes
+from lastgood.trial.trial import LOOK_S
 
 _ALWAYS_FIRST = "1000"
 _KILL_LIMIT_S = 60.0
@@ -57,7 +58,7 @@ class OutOfMemory(Fault):
             raise NoVictimError("no process of the command runs")
         self._spare(scene, set(ranks))
         before, needed = group.oom_kills(), group.needed()
-        at, kills = self._squeeze(group, needed + self._headroom_bytes)
+        at, kills = self._squeeze(group, needed + self._headroom_bytes, scene)
         gone = _gone(ranks) if kills else ()
         if kills:
             # Whoever starts again finds the memory that there was.
@@ -92,7 +93,7 @@ class OutOfMemory(Fault):
                 remedy=f"end them, then rmdir {group.path}",
             )
 
-    def _squeeze(self, group: MemoryGroup, limit_bytes: int) -> tuple[float, int]:
+    def _squeeze(self, group: MemoryGroup, limit_bytes: int, scene: Scene) -> tuple[float, int]:
         """(when, how many) the kernel killed. The limit is lifted at once after the first: until it is, the kernel goes on
         killing whenever the memory of the dead is not yet free."""
         before = group.oom_kills()
@@ -103,9 +104,14 @@ class OutOfMemory(Fault):
             stdin=subprocess.PIPE,
             start_new_session=True,
         )
+        looked = 0.0
         end = time.monotonic() + _KILL_LIMIT_S
         while (kills := group.oom_kills() - before) == 0 and time.monotonic() < end and self._ballast.poll() is None:
             time.sleep(0.0005)
+            if time.monotonic() > looked + LOOK_S:
+                # The job goes on meanwhile.
+                scene.look()
+                looked = time.monotonic()
         at = time.time()
         group.lift()
         return at, kills
