@@ -67,10 +67,12 @@ class Standing(msgspec.Struct, frozen=True):
     """Failures that would still be restarted; None if no launcher has said."""
 
 
-def standing_of(job: JobDirectory) -> Standing:
-    """Look at a job, changing nothing. Raises StorageError or PermissionDeniedError if it cannot be read."""
-    with explained("read the attempts in", job.attempts):
-        records = read_records(job)
+def standing_of(job: JobDirectory, records: list[Record] | None = None) -> Standing:
+    """Look at a job, changing nothing; `records`, if they have been read already. Raises StorageError or
+    PermissionDeniedError if it cannot be read."""
+    if records is None:
+        with explained("read the attempts in", job.attempts):
+            records = read_records(job)
     last_good = _last_good(job, records)
     owner = _owner(job, records)
     accounts = account(records, last_good.step if last_good else None, is_running=owner is not None)
