@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 import lastgood
+from lastgood import testing
 from lastgood.audit.formats import page
 from lastgood.audit.rules import all_rules
 from lastgood.cli.answers import ANSWERS
@@ -58,6 +59,14 @@ def python_page() -> str:
             for method, function in vars(value).items():
                 if not method.startswith("_") and inspect.isfunction(function):
                     lines += ["", f"### {name}.{method}", "", *signature(method, function), *docstring(function)]
+    for name in testing.__all__:
+        lines += [
+            "",
+            f"## lastgood.testing.{name}",
+            "",
+            *signature(name, getattr(testing, name)),
+            *docstring(getattr(testing, name)),
+        ]
     lines += ["", "## Errors", "", "All are subclasses of `LastgoodError`, in `lastgood.core.errors`:", ""]
     lines += ["| error | exit code | meaning |", "|---|---|---|"]
     lines += [

@@ -72,7 +72,7 @@ def prove(request: Request, say: Saying, tell: Callable[[str], None]) -> Proof:
     known = learn(first, target, request.way, request.values)
     tell(f"{FIRST}: {_told(known)}")
     if why := without_checkpoint(known, target):
-        return Proof(Verdict(Answer.UNKNOWN, why), known, None, (first,), (), ())
+        return Proof(Verdict(Answer.UNKNOWN, why), known, None, (first,), (), (), causes=(_NEVER_SAVES,))
     target = msgspec.structs.replace(target, step_pattern=known.finders.step)
     second = undisturbed(target, make_place(request.root, SECOND, target), known.way, say)
     if not second.is_finished:
@@ -100,6 +100,11 @@ def prove(request: Request, say: Saying, tell: Callable[[str], None]) -> Proof:
     )
 
 
+_NEVER_SAVES = Cause(
+    "no checkpoint was seen before its end",
+    (),
+    "have it save now and then; if it does, elsewhere or in files of another kind, say where: --again --checkpoints GLOB",
+)
 _NEEDS_A_CAUSE = (Answer.DIVERGED, Answer.LOST_WORK, Answer.DID_NOT_RESUME)
 
 
