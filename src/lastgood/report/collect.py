@@ -24,7 +24,7 @@ def report_on(
     """Look at a job. `is_verified`: read all of its checkpoints. Raises StorageError or PermissionDeniedError if its
     attempts or its checkpoints cannot be listed."""
     records, problems = read_journals(job)
-    standing = standing_of(job)
+    standing = standing_of(job, records)
     now = time.time() if now is None else now
     is_running = standing.state in (State.RUNNING, State.ORPHANED)
     good = standing.last_good

@@ -63,6 +63,11 @@ def _claim(job: JobDirectory, number: int, problems: list[Problem]) -> Attempt |
     return claim if _EARLIEST <= claim.started <= time.time() + _LATEST_S else None
 
 
+def _is_possible(event: Event, latest: float) -> bool:
+    step = event.data.get("step")
+    return _EARLIEST <= event.at <= latest and (not isinstance(step, int) or 0 <= step <= layout.MAX_STEP)
+
+
 def _events(job: JobDirectory, number: int, latest: float, problems: list[Problem]) -> list[Event]:
     place = _place(layout.events_file(number))
     try:
@@ -79,10 +84,10 @@ def _events(job: JobDirectory, number: int, latest: float, problems: list[Proble
         is_torn = "is torn, and passed over" if len(torn) == 1 else "are torn, and passed over"
         problems.append(Problem(where=f"{place}, {which}{more}", what=f"{is_torn}: the rest is used"))
     found = journal.decode_lines(data)
-    events = [event for event in found if _EARLIEST <= event.at <= latest]
+    events = [event for event in found if _is_possible(event, latest)]
     if len(events) < len(found):
         count = len(found) - len(events)
-        what = f"{count} line{'s' * (count > 1)} with an impossible time, passed over: the rest is used"
+        what = f"{count} line{'s' * (count > 1)} with an impossible time or step, passed over: the rest is used"
         problems.append(Problem(where=place, what=what))
     unknown = sorted({event.kind for event in events} - journal.KINDS)
     if unknown:

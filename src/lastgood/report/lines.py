@@ -8,7 +8,10 @@ from lastgood.core.chain import allocation_of
 from lastgood.core.events import Event
 from lastgood.core.outcome import Outcome as Ends
 from lastgood.report.model import AttemptLine, Mark, Outcome
-from lastgood.report.timeline import Course, commits, number
+from lastgood.report.timeline import Course, commits, number, step_of
+
+_MOST = 2**53
+"""Larger numbers are no exit codes and no counts, and readers of JSON lose their last digits."""
 
 RUNNING = "running"
 """In a table of outcomes, where one that has none stands beside others."""
@@ -82,7 +85,8 @@ def gpus_of(record: Record) -> int | None:
 
 def _whole(event: Event | None, name: str) -> int | None:
     value = None if event is None else event.data.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    is_whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < _MOST
+    return value if is_whole else None
 
 
 def _decided(event: Event | None) -> str:
@@ -118,7 +122,7 @@ def marks(records: Sequence[Record], accounts: Sequence[Account]) -> list[Mark]:
 
 
 def _mark(record: Record, event: Event) -> Mark | None:
-    data, step = event.data, _whole(event, "step")
+    data, step = event.data, step_of(event)
     if event.kind == "hang":
         text = str(data.get("what", ""))
         return Mark(at=event.at, attempt=record.number, kind="hang", what="hang", text=text, step=step)

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 import msgspec
 
 from lastgood.core.accounting import Record
-from lastgood.core.events import Event
 from lastgood.report.figures import median
 from lastgood.report.model import FailedSave, Interval, IntervalSaid, IntervalUsed, Save, SaveFigures
-from lastgood.report.timeline import Course, commits, number, stalls_of
+from lastgood.report.timeline import Course, commits, number, stalls_of, step_of
 
 
 class Planned(msgspec.Struct, frozen=True):
@@ -31,7 +30,7 @@ def saves_of(records: Sequence[Record]) -> list[Save]:
     for record in records:
         stalls = stalls_of(record)
         for event in commits(record):
-            step, size = _step(event), number(event, "bytes")
+            step, size = step_of(event), number(event, "bytes")
             if step is None:
                 continue
             name, stage = str(event.data.get("name", "")), str(event.data.get("stage", ""))
@@ -61,7 +60,7 @@ def failed_saves_of(records: Sequence[Record]) -> list[FailedSave]:
                 found.append(
                     FailedSave(
                         attempt=record.number,
-                        step=_step(event),
+                        step=step_of(event),
                         at=event.at,
                         rank=rank if isinstance(rank, int) and not isinstance(rank, bool) else None,
                         error=str(event.data.get("error", "")),
@@ -98,7 +97,7 @@ def interval_of(
         by_attempt.setdefault(save.attempt, []).append(save)
     for record, course in zip(records, courses, strict=True):
         started = record.first("started")
-        step = None if started is None else _step(started)
+        step = None if started is None else step_of(started)
         at = course.ready
         for save in by_attempt.get(record.number, []):
             begin = save.at - (save.write_s or 0.0)
@@ -125,8 +124,3 @@ def interval_of(
         used=used,
         said=said,
     )
-
-
-def _step(event: Event) -> int | None:
-    step = event.data.get("step")
-    return step if isinstance(step, int) and not isinstance(step, bool) else None

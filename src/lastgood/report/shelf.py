@@ -18,6 +18,7 @@ from lastgood.core.manifest import Manifest
 from lastgood.launch.ports import LastGood
 from lastgood.report.figures import median
 from lastgood.report.model import Checkpoint, RankFigures, RankWrite
+from lastgood.report.timeline import step_of
 from lastgood.store.jobdir import JobDirectory
 from lastgood.store.reader import open_checkpoint
 from lastgood.store.staging import find_stages
@@ -40,7 +41,7 @@ def resumed_from(records: Sequence[Record], found: Sequence[Surveyed]) -> dict[i
     names = {one.name: one.listed.step for one in found}
     for record in records:
         for event in record.events:
-            if event.kind == "committed" and isinstance(step := event.data.get("step"), int):
+            if event.kind == "committed" and (step := step_of(event)) is not None:
                 names[str(event.data.get("name", ""))] = step
     by_step: dict[int, list[str]] = {}
     for name, step in names.items():
@@ -53,11 +54,12 @@ def resumed_from(records: Sequence[Record], found: Sequence[Surveyed]) -> dict[i
         if started.data.get("name"):
             told[record.number] = str(started.data["name"])
             continue
-        at_step, rejected = started.data.get("step"), started.data.get("rejected") or []
+        at_step, rejected = step_of(started), started.data.get("rejected")
         candidates = [
             name
-            for name in by_step.get(at_step if isinstance(at_step, int) else -1, [])
-            if name not in rejected and (layout.parse_checkpoint_name(name) or (0, 0))[1] < record.number
+            for name in by_step.get(-1 if at_step is None else at_step, [])
+            if not (isinstance(rejected, list) and name in rejected)
+            and (layout.parse_checkpoint_name(name) or (0, 0))[1] < record.number
         ]
         if candidates:
             told[record.number] = max(candidates, key=lambda name: layout.parse_checkpoint_name(name) or (0, 0))

@@ -215,12 +215,13 @@ def _stalls(record: Record, last_word: Event | None, doubts: list[str]) -> list[
     stalls = stalls_of(record)
     found, untold = [], 0
     for event in commits(record):
-        write_s, stall_s = number(event, "write_s"), stalls.get(event.data.get("step", -1))
+        write_s, step = number(event, "write_s"), step_of(event)
+        stall_s = None if step is None else stalls.get(step)
         if write_s is None:
             continue
         begin = event.at - write_s
         is_last = last_word is not None and last_word.kind in ("stopping", "finished")
-        if last_word is not None and is_last and event.data.get("step") == last_word.data.get("step"):
+        if last_word is not None and is_last and step is not None and step == step_of(last_word):
             # The final save is waited for.
             found += sequence(begin, ("saving", max(last_word.at, event.at)))
         elif stall_s is not None:
@@ -235,13 +236,11 @@ def _stalls(record: Record, last_word: Event | None, doubts: list[str]) -> list[
 
 def stalls_of(record: Record) -> dict[int, float]:
     """How long the loop stood still for the save of each step: as told, or else the median that was told after it."""
-    exact = {
-        event.data["step"]: stall_s
-        for event in record.events
-        if event.kind == "stalled"
-        and isinstance(event.data.get("step"), int)
-        and (stall_s := number(event, "stall_s")) is not None
-    }
+    exact: dict[int, float] = {}
+    for event in record.events:
+        step, stall_s = step_of(event), number(event, "stall_s")
+        if event.kind == "stalled" and step is not None and stall_s is not None:
+            exact[step] = stall_s
     medians: dict[int, float] = {}
     told = [
         stall_s
@@ -253,13 +252,19 @@ def stalls_of(record: Record) -> dict[int, float]:
         if event.kind == "paced":
             stall_s = number(event, "stall_s")
             median = median if stall_s is None else stall_s
-        elif event.kind == "committed" and median is not None and isinstance(event.data.get("step"), int):
-            medians[event.data["step"]] = median
+        elif event.kind == "committed" and median is not None and (step := step_of(event)) is not None:
+            medians[step] = median
     return medians | exact
 
 
 def commits(record: Record) -> list[Event]:
     return [event for event in record.events if event.kind == "committed"]
+
+
+def step_of(event: Event) -> int | None:
+    """The step that an event tells; None if it tells none."""
+    step = event.data.get("step")
+    return step if isinstance(step, int) and not isinstance(step, bool) else None
 
 
 def number(event: Event, name: str) -> float | None:
