@@ -8,7 +8,6 @@ import msgspec
 
 from lastgood.core.errors import LastgoodError
 from lastgood.core.numbering import is_temporary
-from lastgood.prove.checkpoint_files import Units
 from lastgood.prove.checkpoint_state import compare_jobs
 from lastgood.prove.difference import Comparison, Difference, Tolerance, differs, join
 from lastgood.prove.files import Rule, compare_files
@@ -16,10 +15,12 @@ from lastgood.prove.output_lines import attempts_of, merged, series_of_attempts
 from lastgood.prove.profiling import Known
 from lastgood.prove.series import Series, compare_series, series_of_job
 from lastgood.prove.shown import Shown
+from lastgood.prove.statistics import as_comparison, compare_statistically
 from lastgood.prove.verdict import Part
 from lastgood.prove.watching import stamps_below
 
 VALUES, FILES, STATE = "logged values", "values in final files", "values of saved state"
+ESTIMATES = "estimates with errors"
 _ARRAYS = (".npy", ".npz", ".safetensors", ".pt", ".pth", ".ckpt", ".bin", ".h5", ".hdf5", ".pkl")
 """Files of numbers: where two undisturbed runs differ in one, the job is not deterministic. A text may hold a date."""
 
@@ -32,7 +33,8 @@ class Wanted(msgspec.Struct, frozen=True):
     files: tuple[str, ...] = ()
     """Globs of final files; none: those that two undisturbed runs have written equal."""
     statistical: tuple[tuple[str, str], ...] = ()
-    """Names of values that are compared in standard errors, each with the name of its error, which may be empty."""
+    """Names of values that are compared in standard errors, each with the name of its error, which may be empty. Where there
+    are any, only these are compared, and the files that were asked for: all else differs between equal runs, too."""
     bound: float = 3.0
 
 
@@ -48,7 +50,7 @@ class Pair(msgspec.Struct, frozen=True):
 
 def compare_undisturbed(left: Shown, right: Shown, wanted: Wanted) -> Pair:
     notes: list[str] = []
-    names = _files_of(left, wanted) if wanted.files else _written_by_both(left, right, wanted.known.units)
+    names = _files_of(left, wanted) if wanted.files else [] if wanted.statistical else _written_by_both(left, right)
     if wanted.files and not names:
         notes.append(f"no final file matches --file {', '.join(wanted.files)}")
     kept, found = [], []
@@ -64,6 +66,7 @@ def compare_undisturbed(left: Shown, right: Shown, wanted: Wanted) -> Pair:
             why = "it differs between the undisturbed runs" if comparison.kind == "differs" else str(comparison)
             notes.append(f"{name} is not compared: {why}")
     parts = [_values_part(left, right, wanted), _state_part(left, right, wanted)]
+    parts += statistical_parts(left, [right], wanted)
     if found:
         parts.append(Part(FILES, join(found), items=tuple(kept)))
     return Pair(tuple(part for part in parts if part is not None), tuple(kept), tuple(notes))
@@ -71,7 +74,7 @@ def compare_undisturbed(left: Shown, right: Shown, wanted: Wanted) -> Pair:
 
 def _state_part(left: Shown, right: Shown, wanted: Wanted) -> Part | None:
     """Of jobs of ours: their state at the newest step at which both have a checkpoint."""
-    if not wanted.known.is_with_library:
+    if not wanted.known.is_with_library or wanted.statistical:
         return None
     return Part(STATE, compare_jobs(left.place.job, right.place.job, wanted.tolerance))
 
@@ -96,7 +99,28 @@ def series_of(shown: Shown, known: Known) -> Series:
     return merged(series_of_attempts(parts, known.finders))
 
 
+def statistical_parts(left: Shown, rights: Sequence[Shown], wanted: Wanted) -> list[Part]:
+    """One for each run; what is said of all together is with the last. None at all where nothing was asked for."""
+    if not wanted.statistical or not rights:
+        return []
+    known = wanted.known
+    series = [series_of(right, known) for right in rights]
+    found = compare_statistically(series_of(left, known), series, wanted.statistical, wanted.bound)
+    names = tuple(name for name, _ in wanted.statistical)
+    parts = []
+    for number in range(1, len(rights) + 1):
+        others = {f"run {other}" for other in range(1, len(rights) + 1)} - {f"run {number}"}
+        is_last = number == len(rights)
+        tests = tuple(
+            test for test in found.tests if test.run == f"run {number}" or (is_last and test.run not in others)
+        )
+        parts.append(Part(ESTIMATES, as_comparison(msgspec.structs.replace(found, tests=tests)), items=names))
+    return parts
+
+
 def _values_part(left: Shown, right: Shown, wanted: Wanted) -> Part | None:
+    if wanted.statistical:
+        return None
     a, b = series_of(left, wanted.known), series_of(right, wanted.known)
     if not a and not b:
         return None
@@ -123,8 +147,8 @@ def _files_of(shown: Shown, wanted: Wanted) -> list[str]:
     return [name for name in sorted(there) if any(fnmatch.fnmatchcase(name, pattern) for pattern in wanted.files)]
 
 
-def _written_by_both(left: Shown, right: Shown, units: Units) -> list[str]:
-    """What both have written, or changed, and not only as a checkpoint on the way."""
+def _written_by_both(left: Shown, right: Shown) -> list[str]:
+    """What both have written, or changed, and still have at their end."""
     written = []
     for shown in (left, right):
         now = stamps_below(shown.place.work)

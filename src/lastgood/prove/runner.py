@@ -10,7 +10,7 @@ from lastgood.core.signals import signal_name
 from lastgood.core.units import duration
 from lastgood.prove.at_write import Aim
 from lastgood.prove.causes import Cause
-from lastgood.prove.comparing import Pair, Wanted, compare_resumed, compare_undisturbed, series_of
+from lastgood.prove.comparing import Pair, Wanted, compare_resumed, compare_undisturbed, series_of, statistical_parts
 from lastgood.prove.conduct import Saying, disturbed, undisturbed
 from lastgood.prove.difference import EXACT, Tolerance
 from lastgood.prove.output_lines import check_patterns
@@ -87,6 +87,7 @@ def prove(request: Request, say: Saying, tell: Callable[[str], None]) -> Proof:
         shown.append(run)
         killed.append(_judged_by(run, kills, first, wanted, pair, target))
         tell(f"{run.name}: {_told_killed(killed[-1])}")
+    killed = _with_estimates(first, shown, killed, wanted)
     verdict = judge(pair.parts, killed)
     return Proof(
         verdict,
@@ -169,6 +170,16 @@ def _judged_by(run: Shown, kills: Sequence[Kill], first: Shown, wanted: Wanted, 
         took_s=run.duration_s,
         undisturbed_s=first.duration_s,
     )
+
+
+def _with_estimates(first: Shown, shown: Sequence[Shown], killed: Sequence[Killed], wanted: Wanted) -> list[Killed]:
+    """All runs together are known better than each alone."""
+    finished = [run for run in shown if run.is_finished]
+    parts = dict(zip((run.name for run in finished), statistical_parts(first, finished, wanted), strict=False))
+    return [
+        msgspec.structs.replace(one, parts=(*one.parts, parts[one.name])) if one.name in parts else one
+        for one in killed
+    ]
 
 
 def _no_end(shown: Shown, target: Target) -> str:
