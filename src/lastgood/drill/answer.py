@@ -48,6 +48,7 @@ class DrilledFault(_Answer):
     first_step_s: Annotated[Seconds, _says("from the harm to the first new step")]
     caught_up_s: Annotated[Seconds, _says("from the harm until the step that it had reached was done again")]
     is_undone: Annotated[bool, _says("false: it could not be undone, `reason` says why")]
+    requeued_s: Annotated[Seconds, _says("from the harm until Slurm had started the job again, with --slurm")] = None
 
 
 class DrilledTry(_Answer):

@@ -71,6 +71,7 @@ def _fault(struck: Struck, judged: Judged) -> DrilledFault:
         first_step_s=m.first_step_s if m else None,
         caught_up_s=m.caught_up_s if m else None,
         is_undone=not struck.healing_problem,
+        requeued_s=struck.requeued_s,
     )
 
 

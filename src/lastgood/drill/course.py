@@ -30,6 +30,8 @@ class Struck(msgspec.Struct, frozen=True):
     refused: str = ""
     """Why the next start refused to begin; empty if it did not."""
     healing_problem: str = ""
+    requeued_s: float | None = None
+    """From the harm until Slurm had started the job again, by its accounting; only of a job under Slurm."""
 
 
 class Course(msgspec.Struct, frozen=True):
