@@ -235,3 +235,18 @@ class Adapter(Protocol):
 
     def explain_end(self, evidence: Evidence) -> Ending | None:
         """What its own words say of its end; None if they say nothing."""
+
+
+class Result(msgspec.Struct, frozen=True):
+    """Something that an application leaves as its answer, and how a proof compares it with another run's."""
+
+    name: str
+    """The same in every run: "energies", "processor0/U"."""
+    paths: tuple[str, ...]
+    """From the directory in which the run was started; several where a resumed run goes on in files of its own."""
+    kind: str = ""
+    """How it is compared, as `lastgood prove` names kinds of files; empty: by what is in it."""
+    leave_out: tuple[str, ...] = ()
+    """Regular expressions of lines that differ between any two runs, such as dates."""
+    shown_by: tuple[str, ...] = ()
+    """A command that prints the file `{path}` as text, for files that are not text; asked only where bytes differ."""
