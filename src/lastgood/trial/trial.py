@@ -176,7 +176,8 @@ class Trial:
         return Sight(
             at=now,
             start=self.starts,
-            attempt=record.number if record is not None else self.starts,
+            # Where all is taken away, attempts are counted anew.
+            attempt=record.number if record is not None and self.way is not Way.FROM_NOTHING else self.starts,
             step=min(steps) if steps else self._told.newest,
             saved_step=max(saved, default=None),
             phase=phases.pop() if len(phases) == 1 else "",
