@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from lastgood.drill.answer import DrillAnswer, DrilledBill, DrilledFault
     from lastgood.drill.fault import Call
 
-_LABEL = 13
+_LABEL = 14
 
 
 def text_of(answer: "DrillAnswer") -> str:
@@ -34,18 +34,18 @@ def _table(faults: "list[DrilledFault]") -> str:
     rows = [
         [
             str(fault.number),
-            fault.fault,
+            fault.verdict,
             _count(fault.reached_step),
             _resumed(fault),
             _count(fault.lost_steps),
             _seconds(fault.detected_s),
             _seconds(fault.restarted_s),
             _seconds(fault.first_step_s),
-            fault.verdict,
+            fault.fault,
         ]
         for fault in faults
     ]
-    headings = ["#", "FAULT", "STEP", "RESUMED", "LOST", "SEEN", "STARTED", "STEP", "VERDICT"]
+    headings = ["#", "VERDICT", "AT", "RESUMED AT", "LOST", "SEEN", "STARTED", "NEW STEP", "FAULT"]
     return output.table(headings, rows, right=[0, 2, 4, 5, 6, 7])
 
 
@@ -54,6 +54,9 @@ def _explanations(faults: "list[DrilledFault]") -> list[str]:
     for fault in faults:
         what = fault.what or fault.fault
         lines += output.wrap(f"{fault.number}. {what}. {_sentence(fault.reason)}", indent="   ")
+        if fault.overtaken_by is not None:
+            text = f"fault {fault.overtaken_by} came before the job had come through this one: the times count both"
+            lines += output.wrap(f"   {text}", indent="   ")
         if fault.caught:
             lines += output.wrap(f"   in that phase: {fault.caught}", indent="   ")
         if fault.remedy:
@@ -86,8 +89,8 @@ def _bill(bill: "DrilledBill") -> list[str]:
     lines: list[str] = []
     if bill.ettr is not None:
         text = f"{bill.ettr:.0%} of that time was needed"
-        if bill.ettr_predicted is not None:
-            text += f"; the formula of `lastgood plan` says {bill.ettr_predicted:.0%} for a failure every {duration(bill.mtti_s or 0.0)}"
+        if bill.ettr_first_order is not None:
+            text += f"; predicted for so many failures: {bill.ettr_first_order:.0%}"
         lines += _row("ETTR", text)
     if bill.lost_per_failure_s is not None:
         text = f"{duration(bill.lost_per_failure_s)} of work per failure"
@@ -100,11 +103,12 @@ def _bill(bill: "DrilledBill") -> list[str]:
         noise = f" (two runs of a kind differ by up to {bill.spread:.0%})" if bill.spread is not None else ""
         lines += _row("protection", f"{bill.overhead:+.1%} without failures, against the bare command{noise}")
     for other in bill.others:
-        who = "requeue alone" if other.way == "started again" else "no checkpoint"
+        who = "requeue only" if other.way == "started again" else "no checkpoint"
         if other.took_s is not None:
-            text = f"{duration(other.took_s)} under the same faults, {other.starts} starts"
+            text = f"{duration(other.took_s)} under the same faults, and no wait in a queue"
         else:
-            text = f"had not finished after {duration(other.limit_s)}, {other.starts} starts"
+            text = f"had not finished after {duration(other.limit_s)} under the same faults"
+        text += f" ({other.faults} came, {other.starts} starts)"
         lines += _row(who, text)
     return lines
 

@@ -47,6 +47,9 @@ class DrilledFault(_Answer):
     restarted_s: Annotated[Seconds, _says("from the harm until it was started again")]
     first_step_s: Annotated[Seconds, _says("from the harm to the first new step")]
     caught_up_s: Annotated[Seconds, _says("from the harm until the step that it had reached was done again")]
+    overtaken_by: Annotated[
+        int | None, _says("the number of the next fault, if it came before the job had come through: times count both")
+    ]
     is_undone: Annotated[bool, _says("false: it could not be undone, `reason` says why")]
     requeued_s: Annotated[Seconds, _says("from the harm until Slurm had started the job again, with --slurm")] = None
 
@@ -85,8 +88,12 @@ class DrilledBill(_Answer):
     overhead: Annotated[float | None, _says("median of protected_s / median of bare_s - 1")]
     spread: Annotated[float | None, _says("largest difference between two runs of a kind, as a share of their median")]
     ettr: Annotated[float | None, _says("time of an undisturbed run / time under the faults")]
+    ettr_first_order: Annotated[
+        float | None,
+        _says("predicted for as many failures: T / (T + n (half an interval + write + detection + restart))"),
+    ]
     ettr_predicted: Annotated[
-        float | None, _says("efficiency by core/interval.py for the interval, detection and restart that were measured")
+        float | None, _says("the plan's exact formula, for failures at random as often as these, one each mtti_s")
     ]
     lost_per_failure_s: Annotated[Seconds, _says("mean of lost_s")]
     lost_per_failure_predicted_s: Annotated[Seconds, _says("half an interval and the lag of the write")]

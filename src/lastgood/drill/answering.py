@@ -70,6 +70,7 @@ def _fault(struck: Struck, judged: Judged) -> DrilledFault:
         restarted_s=m.restarted_s if m else None,
         first_step_s=m.first_step_s if m else None,
         caught_up_s=m.caught_up_s if m else None,
+        overtaken_by=m.overtaken_by if m else None,
         is_undone=not struck.healing_problem,
         requeued_s=struck.requeued_s,
     )
@@ -87,6 +88,7 @@ def _bill(bill: Bill) -> DrilledBill:
         overhead=bill.overhead,
         spread=bill.spread,
         ettr=bill.ettr,
+        ettr_first_order=predicted.ettr_first_order if predicted else None,
         ettr_predicted=predicted.ettr if predicted else None,
         lost_per_failure_s=bill.lost_per_failure_s,
         lost_per_failure_predicted_s=predicted.lost_per_failure_s if predicted else None,

@@ -51,7 +51,9 @@ class Other(msgspec.Struct, frozen=True):
 class Predicted(msgspec.Struct, frozen=True):
     lost_per_failure_s: float
     """Half an interval and the lag: where failures come at any moment alike."""
+    ettr_first_order: float
     ettr: float
+    """For failures at random as often as these. Far below the other where they come faster than a restart takes."""
     interval_s: float
     mtti_s: float
     """The time under faults less what they cost, per fault."""
@@ -136,8 +138,11 @@ def _predict(
         stall_s = min(max(median(protected_s) - median(bare_s), 0.0) / saving.count, saving.interval_s / 2)
     interval_s = saving.interval_s - stall_s
     lag_s = min(saving.write_s or 0.0, interval_s + stall_s)
+    lost_s = saving.interval_s / 2 + lag_s
+    base_s = median(bare_s or protected_s)
     return Predicted(
-        lost_per_failure_s=saving.interval_s / 2 + lag_s,
+        lost_per_failure_s=lost_s,
+        ettr_first_order=base_s / (median(protected_s) + len(restarted) * (lost_s + detection_s + restart_s)),
         ettr=efficiency(interval_s, stall_s, mtti_s, lag_s=lag_s, detection_s=detection_s, restart_s=restart_s),
         interval_s=saving.interval_s,
         mtti_s=mtti_s,

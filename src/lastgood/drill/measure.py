@@ -66,7 +66,8 @@ class StepLog:
             if self._attempts[i] != self._attempts[end - 1] or self._steps[i] < step:
                 break
             found = self._at[i]
-        return found
+        # Between two looks it did that step and was hit.
+        return self._at[end - 1] if found is None and end else found
 
     def step_at(self, moment: float) -> int | None:
         """The newest step that was seen to be done by then."""
@@ -95,6 +96,8 @@ class Watch:
         self.resumed_attempt: int | None = None
         self.first_step_at: float | None = None
         self.caught_up_at: float | None = None
+        self.overtaken_by: int | None = None
+        """The number of the next fault, if it came before the job had come through this one."""
         self.saved_since: int | None = None
         """The newest checkpoint that was committed after the harm, where that can be seen."""
 
@@ -103,12 +106,17 @@ class Watch:
         return self.caught_up_at is not None
 
     @property
+    def _is_over(self) -> bool:
+        """It went on without a restart: a later one has another cause."""
+        return self.has_come_through and self.begun_at is None
+
+    @property
     def has_begun_again(self) -> bool:
         """The next attempt goes on from a step that is known, or has done one."""
         return self.from_step is not None or self.first_step_at is not None
 
     def note(self, sight: Sight) -> None:
-        if sight.at < self.at:
+        if sight.at < self.at or self._is_over:
             return
         if (not sight.is_running or sight.start > self.start) and self.ended_at is None:
             self.ended_at = sight.at
@@ -173,15 +181,18 @@ class Measured(msgspec.Struct, frozen=True):
     first_step_s: float | None
     caught_up_s: float | None
     saved_since: int | None
+    overtaken_by: int | None = None
+    """The number of the next fault, if it came before the job had come through this one: its times count both."""
 
 
 def measure(watch: Watch, records: list[Record], steps: StepLog, checkpoint_step: int | None) -> Measured:
     """Put what was seen into numbers; where there are journals, their moments are taken before those of looks."""
     own = next((record for record in records if record.number == watch.attempt), None)
     following = [record for record in records if record.number > watch.attempt]
+    has_restarted = watch.begun_at is not None
     ended = _first_after(own, watch.at, "hang", "ended") if own is not None and own.is_launched else None
-    told_end = _first_after(own, watch.at, "ended") if own is not None else None
-    detected_at = ended.at if ended is not None else watch.ended_at
+    told_end = _first_after(own, watch.at, "ended") if own is not None and has_restarted else None
+    detected_at = None if not has_restarted else ended.at if ended is not None else watch.ended_at
     begun = next((event.at for record in following if (event := record.first("launched"))), watch.begun_at)
     started = next((event for record in following if (event := record.first("started"))), None)
     resumed = watch.from_step
@@ -192,6 +203,9 @@ def measure(watch: Watch, records: list[Record], steps: StepLog, checkpoint_step
         began = own.began if own is not None else None
         since = done_at if done_at is not None else began
         lost_s = max(watch.at - since, 0.0) if lost_steps and since is not None else None if lost_steps else 0.0
+    elif resumed is not None and own is not None and own.first("started") is None:
+        # It had not begun yet.
+        lost_steps, lost_s = 0, 0.0
     return Measured(
         reached_step=watch.reached_step,
         checkpoint_step=checkpoint_step,
@@ -202,10 +216,11 @@ def measure(watch: Watch, records: list[Record], steps: StepLog, checkpoint_step
         lost_s=lost_s,
         detected_s=_since(watch.at, detected_at),
         ended_as=str(told_end.data.get("outcome", "")) if told_end is not None else "",
-        restarted_s=_since(watch.at, begun) if watch.begun_at is not None else None,
+        restarted_s=_since(watch.at, begun) if has_restarted else None,
         first_step_s=_since(watch.at, watch.first_step_at),
         caught_up_s=_since(watch.at, watch.caught_up_at),
         saved_since=watch.saved_since,
+        overtaken_by=watch.overtaken_by,
     )
 
 

@@ -12,6 +12,7 @@ import psutil
 
 from lastgood.core.accounting import Record
 from lastgood.core.errors import LastgoodError
+from lastgood.core.units import duration
 from lastgood.drill.course import Course, Struck
 from lastgood.drill.deferring import deferred_signals
 from lastgood.drill.fault import Call, Calm, Fault, Injected, NoVictimError, Saved
@@ -22,6 +23,7 @@ from lastgood.drill.spec import Kind, Spec
 from lastgood.drill.when import caught_in, is_due
 from lastgood.store.jobdir import open_job
 from lastgood.trial.place import Place
+from lastgood.trial.target import Way
 from lastgood.trial.trial import AGAIN_LIMIT, LOOK_S, Sight, Trial
 
 _ASK_AGAIN_S = 0.2
@@ -91,6 +93,8 @@ class Runner:
     def run(self) -> Course:
         """Whatever happens, all faults are healed and nothing of the job runs when this returns or raises."""
         options = added_options(self._call.target.options, self._strikes_options())
+        if options and self._call.way is Way.LASTGOOD:
+            self._say(f"the faults need: lastgood run {' '.join(options)}")
         target = msgspec.structs.replace(self._call.target, options=(*self._call.target.options, *options))
         # Sockets must have short paths, and mounts should not be where somebody copies a directory.
         with tempfile.TemporaryDirectory(prefix="lastgood-drill-", ignore_cleanup_errors=True) as directory:
@@ -240,6 +244,9 @@ class Runner:
             self._journal.note("not_injected", number=strike.number, reason=str(error))
             self._say(f"fault {strike.number} ({strike.spec.name}): {strike.why_not}")
             return
+        for earlier in scene.watches[:-1]:
+            if not earlier.has_come_through and earlier.overtaken_by is None:
+                earlier.overtaken_by = strike.number
         watch.at = injected.at
         strike.watch, strike.injected = watch, injected
         intact = [saved for saved in known if saved.name not in injected.damaged]
@@ -371,7 +378,8 @@ def added_options(given: Sequence[str], wanted: Sequence[str]) -> list[str]:
 def _came_through(watch: Watch) -> str:
     if watch.from_step is not None and watch.first_step_at is not None:
         lost = max((watch.reached_step or 0) - watch.from_step, 0)
-        return f"goes on after step {watch.from_step} since {watch.first_step_at - watch.at:.1f} s after it, {lost} steps done again"
+        after_s = duration(watch.first_step_at - watch.at)
+        return f"it went on after step {watch.from_step}, first new step {after_s} after the fault, {lost} steps done again"
     return "the job goes on"
 
 

@@ -165,7 +165,7 @@ def _judge_without_restart(struck: Struck, measured: Measured, course: Course, *
 def judge_end(course: Course, calm: Course | None) -> Judged:
     """The end of the course, held against the undisturbed run's."""
     if course.is_ended_early:
-        return Judged(Answer.PASS, "it came through all faults; it was ended there, as asked for")
+        return Judged(Answer.PASS, "it was ended there, as asked for")
     if course.is_over_limit:
         return Judged(
             Answer.FAIL, f"it had not finished after {duration(course.took_s)}", "a longer --limit, if it needs one"
@@ -201,7 +201,7 @@ def judge(faults: Sequence[Judged], end: Judged) -> Judged:
         return Judged(
             Answer.UNKNOWN, "every fault came before the first checkpoint: none shows a resume", "let them come later"
         )
-    return Judged(Answer.PASS, end.reason)
+    return Judged(Answer.PASS, f"it came through {_all(len(faults))}, and {end.reason.removeprefix('it ')}")
 
 
 _PATTERN = r"tell it how to read the step from the output: --step-pattern 'step (\d+)'"
@@ -217,6 +217,10 @@ def _earlier(struck: Struck) -> str:
         return ""
     when = struck.spec.when
     return f"give it an earlier moment than {when.text}, or the job more to do" if when else "give the job more to do"
+
+
+def _all(count: int) -> str:
+    return "the fault" if count == 1 else f"all {count} faults"
 
 
 def _lost(measured: Measured) -> str:

@@ -21,7 +21,6 @@ _SETTLE_S = 30.0
 
 class _Damage(Fault):
     consequence = Consequence.FALL_BACK
-    done: ClassVar[str]
 
     def __init__(self, options: Options) -> None:
         self._hits: list[tuple[Path, bytes | None]] = []
@@ -51,7 +50,7 @@ class _Damage(Fault):
             "how": dict(zip(names, how, strict=True)),
             "would_not_die": left,
         }
-        what = f"{self.done} of checkpoint {victim.name}, all stopped: {'; '.join(how[:3])}"
+        what = f"checkpoint {victim.name} damaged while nothing of the job ran: {'; '.join(how[:3])}"
         if len(how) > 3:
             what += f" and {len(how) - 3} more"
         scene.start_again("its newest checkpoint was damaged while it was stopped")
@@ -73,7 +72,6 @@ class _Damage(Fault):
 
 class Truncate(_Damage):
     name = "truncate"
-    done = "the end"
     options: ClassVar = {"keep": "share of the file that is left, in % (default: 50)"}
 
     def __init__(self, options: Options) -> None:
@@ -89,7 +87,6 @@ class Truncate(_Damage):
 
 class FlipBit(_Damage):
     name = "flip-bit"
-    done = "one bit"
     options: ClassVar = {"at": "place in the file, in % of its size (default: random)"}
 
     def __init__(self, options: Options) -> None:
@@ -115,7 +112,6 @@ class Zero(_Damage):
     """As a file system leaves a file whose size was written before its content when the power went."""
 
     name = "zero"
-    done = "a part"
 
     def damage(self, path: Path, scene: Scene) -> str:
         size = path.stat().st_size
@@ -128,7 +124,6 @@ class Zero(_Damage):
 
 class HalfDelete(_Damage):
     name = "half-delete"
-    done = "half of the files"
 
     def files(self, victim: Saved, scene: Scene) -> list[Path]:
         """What vouches for the others stays: a checkpoint without its manifest was never one."""
