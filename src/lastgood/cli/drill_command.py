@@ -47,7 +47,7 @@ _PASSED_ON = {
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    from lastgood.cli import arguments
+    from lastgood.cli import arguments, drill_slurm
 
     parser.usage = "lastgood drill [options] [options of lastgood run] -- COMMAND [ARGUMENT ...]"
     parser.epilog = EPILOG
@@ -115,6 +115,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="work here, and leave everything there (default: a temporary directory, left if it fails)",
     )
     add("--json", action="store_true", help="print JSON instead of text")
+    drill_slurm.configure(parser)
     run = parser.add_argument_group("options of lastgood run, handed on")
     for name, metavar in _PASSED_ON.items():
         run.add_argument(name, metavar=metavar)
@@ -134,8 +135,10 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _drill(arguments: argparse.Namespace, call: "Call") -> int:
+    from lastgood.cli import drill_slurm
     from lastgood.core.errors import UsageError
     from lastgood.drill.deferring import EndedError, ending_by_exception
+    from lastgood.drill.load import parse_load
     from lastgood.drill.whole import check, run_drill
     from lastgood.launch.process import check_command
     from lastgood.trial.place import remove
@@ -146,13 +149,21 @@ def _drill(arguments: argparse.Namespace, call: "Call") -> int:
     step_finder(call.target.step_pattern)
     check_command(call.target.command, os.environ.get("PATH"))
     seed = arguments.seed if arguments.seed is not None else int.from_bytes(os.urandom(3), "big")
-    specs = _specs(arguments, seed)
-    check(call, specs)
+    if arguments.slurm:
+        specs = drill_slurm.specs_of(arguments, call)
+    elif arguments.sbatch:
+        raise UsageError("--sbatch goes with --slurm")
+    else:
+        specs = _specs(arguments, seed)
+        check(call, specs)
+    if arguments.load:
+        parse_load(arguments.load)
+    run = drill_slurm.slurm_runner(arguments) if arguments.slurm else run_drill
     request = _request(arguments, call, specs, seed)
     drilled: Drilled | None = None
     try:
-        with ending_by_exception():
-            drilled = run_drill(request, _say)
+        with ending_by_exception(), drill_slurm.pressure(arguments, request.root) as load_done:
+            drilled = run(request, _say)
     except EndedError as ended:
         _say(f"ended by signal {ended.number}: all faults are undone, nothing of the job runs")
         return 128 + ended.number
@@ -163,6 +174,8 @@ def _drill(arguments: argparse.Namespace, call: "Call") -> int:
         is_left = request.is_kept or (drilled is not None and drilled.verdict.answer.value != "pass")
         if not is_left:
             remove(request.root)
+    if (done := load_done()) is not None:
+        _say(done.text)
     return _answer(arguments, request, drilled, str(request.root) if is_left else "")
 
 
@@ -279,7 +292,8 @@ def _request(arguments: argparse.Namespace, call: "Call", specs: "Sequence[Spec]
                     f"{root} is not empty", safe="nothing was started", remedy="give --keep a new directory"
                 )
     else:
-        root = Path(tempfile.mkdtemp(prefix="lastgood-drill-"))
+        # Nodes of a cluster do not share /tmp.
+        root = Path(tempfile.mkdtemp(prefix="lastgood-drill-", dir=Path.cwd() if arguments.slurm else None))
     return Request(
         call=call,
         specs=tuple(specs),
