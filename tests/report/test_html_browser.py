@@ -154,10 +154,10 @@ def test_no_label_lies_on_another(browser, pages, name, width):
 def test_labels_of_plots_are_large_enough(browser, pages, name, width):
     browser.look_as(width, 900)
     browser.open(pages[name])
-    heights = browser.ask(
-        f"[...document.querySelectorAll('svg.chart text')].filter({SHOWN}).map(e => e.getBoundingClientRect()).map(r => Math.min(r.width, r.height))"
-    )
-    assert heights and min(heights) >= 10
+    sizes = browser.ask(f"""[...document.querySelectorAll('svg.chart')].filter({SHOWN}).flatMap(svg => {{
+      const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+      return [...svg.querySelectorAll('text')].map(t => parseFloat(getComputedStyle(t).fontSize) * scale); }})""")
+    assert sizes and min(sizes) >= 10
 
 
 BACKGROUND = "getComputedStyle(document.body).backgroundColor"

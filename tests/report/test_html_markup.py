@@ -87,7 +87,7 @@ def test_a_table_has_headers_a_caption_and_can_be_reached_by_keyboard():
 SVG = """<?xml version="1.0"?><!DOCTYPE svg><svg xmlns="http://www.w3.org/2000/svg"
  xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="0 0 10.126 5"><metadata>made</metadata>
 <defs><style>*{}</style></defs><g id="figure_1"><defs><path id="m1" d="M 0 0
-L 4 0 L 4 2.345 z" style="stroke: #0001fe"/></defs><g clip-path="url(#c1)"><use xlink:href="#m1" x="1.2345" y="2" style="stroke: #0001fe"/></g>
+L 4 0 L 4 2.345 z" style="stroke: #0001fe"/></defs><g clip-path="url(#c1)"><use xlink:href="#m1" x="1.2345" y="2" style="fill: #0001fe"/><use xlink:href="#m1" x="3" y="2" style="fill: #0001fe"/></g>
 <text style="font-size: 12px; font-family: 'DejaVu Sans'; fill: #0002fe" transform="rotate(-0 1 1)">a &lt; b</text></g></svg>"""
 
 
@@ -99,6 +99,6 @@ def test_a_picture_takes_names_colours_and_font_from_the_page():
         '<svg class="chart wide" viewBox="0 0 10.1 5" role="img" aria-labelledby="p-title" aria-describedby="p-desc">'
         '<title id="p-title">T&lt;</title><desc id="p-desc">D</desc>'
         '<defs><path id="p-m1" d="M0 0H4V2.3z" style="stroke:var(--ink)"/></defs>'
-        '<g clip-path="url(#p-c1)"><use href="#p-m1" x="1.2" y="2"/></g>'
+        '<g clip-path="url(#p-c1)" style="fill:var(--ink)"><use href="#p-m1" x="1.2" y="2"/><use href="#p-m1" x="3" y="2"/></g>'
         '<text style="font-size:12px;fill:var(--quiet)">a &lt; b</text></svg>'
     )

@@ -49,7 +49,7 @@ def progress_chart(report: Report, *, prefix: str) -> Markup:
     def draw(figure: Any, form: Form) -> None:
         top, below = figure.subplots(2, sharex=True, height_ratios=[9, 1])
         drawing.draw_courses(top, courses, begin, end)
-        drawing.draw_saves(top, saves, begin, end, form.width_px // 8)
+        drawing.draw_saves(top, saves)
         drawing.draw_faults(top, report.marks, courses)
         drawing.number_attempts(top, report.attempts, begin, end, form.width_px)
         top.set_ylabel("step")
@@ -57,7 +57,7 @@ def progress_chart(report: Report, *, prefix: str) -> Markup:
         top.yaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
         top.yaxis.get_major_locator().set_params(integer=True, nbins=6)
         drawing.draw_strip(below, report.spans, begin, end)
-        drawing.set_time_axis(below, begin, end, form.ticks)
+        drawing.set_time_axis(below, begin, end, form.width_px)
 
     lost = f"; {report.lost_steps:,} steps were lost" if report.lost_steps else "; no step was lost"
     description = (
@@ -90,7 +90,7 @@ def saves_chart(report: Report, *, prefix: str) -> Markup:
             top, [*(one for _, one in used), *(one.interval_s for one in report.interval.said), *planned]
         )
         drawing.set_seconds_axis(below, [one for _, one in writes])
-        drawing.set_time_axis(below, begin, end, form.ticks)
+        drawing.set_time_axis(below, begin, end, form.width_px)
 
     figures = report.save_figures
     description = f"Above: {len(used):,} intervals between saves"
@@ -186,6 +186,7 @@ def _drawn(draw: Callable[[Any, Form], None], form: Form, height_px: int) -> str
         "axes.unicode_minus": False,
         "grid.color": drawing.STAND_IN["line"],
         "grid.linewidth": 0.7,
+        "xtick.major.pad": 6,
         "xtick.color": quiet,
         "ytick.color": quiet,
         "xtick.labelcolor": quiet,

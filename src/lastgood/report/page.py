@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
+from lastgood.core.quoting import shown
 from lastgood.core.units import duration
-from lastgood.report import page_tables, strips, words
+from lastgood.report import charts, drawing, page_tables, strips, words
 from lastgood.report.advice import advice_on, last_good_of
 from lastgood.report.markup import Markup, element, table, together
 from lastgood.report.model import Report
@@ -16,7 +17,8 @@ def job_part(report: Report, *, name: str, anchor: str, has_plots: bool, is_alon
     title = element("h1" if is_alone else "h2", name, " ", _badge(report), id=f"{anchor}-title")
     parts: list[Markup | None] = [
         title,
-        element("p", element("code", report.job), class_="quiet"),
+        element("p", element("code", shown(report.job)), class_="quiet"),
+        element("p", element("code", f"$ {report.command}"), class_="quiet") if report.command else None,
         _verdict(report),
         _to_do(report),
         _cards(report),
@@ -144,10 +146,12 @@ def _time_line(report: Report, anchor: str, *, has_plots: bool) -> Markup:
         f"{counted(report.save_figures.saves, 'save')} in {duration(end - begin)}"
     )
     if has_plots and any(line.reached_step for line in report.attempts):
-        from lastgood.report import charts
-
         picture = charts.progress_chart(report, prefix=f"{anchor}p")
-        key = [_tick("o", "a save"), _tick("×", "an attempt was interrupted"), _tick("#", "number of an attempt")]
+        key: list[Markup | None] = [
+            _tick("○", "a save") if drawing.are_drawn(report.save_figures.saves) else None,
+            _tick("×" if drawing.are_drawn(len(marks)) else "|", "an attempt was interrupted"),
+            _tick("#", "number of an attempt"),
+        ]
     else:
         picture = together(
             [
@@ -210,8 +214,6 @@ def _interval(report: Report, anchor: str, *, has_plots: bool) -> Markup | None:
         rows.append(("Written", f"{words.size(figures.bytes_in_all)} in all, the newest {words.size(figures.bytes)}"))
     chart = None
     if has_plots and (len(interval.used) > 1 or figures.saves > 2):
-        from lastgood.report import charts
-
         key = [
             element("li", swatch("useful"), "interval used"),
             element("li", swatch("stopping"), "interval that the program kept to") if interval.said else None,
@@ -236,8 +238,6 @@ def _ranks(report: Report, anchor: str, *, has_plots: bool) -> Markup | None:
         return None
     chart = None
     if has_plots and len(report.ranks) > 1:
-        from lastgood.report import charts
-
         groups = charts.rank_groups(len(report.ranks))
         size = len(groups[0])
         text = "Dot: middle one of the writes; bar: the slowest."

@@ -85,7 +85,7 @@ def _squeezed(rules: str) -> str:
 _RULES = f"""
 *{{box-sizing:border-box}}
 html{{-webkit-text-size-adjust:100%}}
-body{{margin:0;background:var(--paper);color:var(--ink);
+body{{margin:0;overflow-wrap:break-word;background:var(--paper);color:var(--ink);
  font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","Liberation Sans",sans-serif}}
 main,header,footer{{max-width:66rem;margin:0 auto;padding:0 1rem}}
 header{{padding-top:1.25rem}}
@@ -124,10 +124,10 @@ input{{accent-color:var(--link)}}
  linear-gradient(to right,var(--line),transparent) left/.7rem 100% no-repeat scroll,
  linear-gradient(to left,var(--line),transparent) right/.7rem 100% no-repeat scroll}}
 table{{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums}}
-caption{{text-align:left;padding:.45rem .6rem;color:var(--quiet);font-size:.85rem}}
+caption{{text-align:left;padding:.45rem .6rem;color:var(--quiet);font-size:.95em}}
 th,td{{text-align:left;vertical-align:top;padding:.3rem .6rem;border-top:1px solid var(--line)}}
 th{{font-weight:600}} tbody th{{font-weight:500;white-space:nowrap}}
-thead th{{position:sticky;top:0;background:var(--panel);color:var(--quiet);font-size:.82rem;white-space:nowrap}}
+thead th{{position:sticky;top:0;background:var(--panel);color:var(--quiet);font-size:.92em;white-space:nowrap}}
 .n{{text-align:right;white-space:nowrap}}
 .nowrap{{white-space:nowrap}}
 .why{{min-width:18rem;overflow-wrap:anywhere}} .some{{min-width:8rem}} .text{{min-width:13rem}}
@@ -162,6 +162,6 @@ footer{{margin-top:3rem;padding-bottom:2rem;color:var(--quiet);font-size:.85rem}
  .scroll{{overflow:visible;max-height:none}} thead{{display:table-header-group}} thead th{{position:static}} .scroll{{width:auto}}
  .wide{{display:block}} .narrow,fieldset,.skip{{display:none}}
  h1,h2,h3,caption,figcaption{{break-after:avoid}} figure,tr,.card,.todo,.formula{{break-inside:avoid}}
- a{{color:inherit;text-decoration:none}} table{{font-size:8.5pt}} th,td{{padding:.15rem .35rem}} .why,.some,.text{{min-width:0}} .scroll{{background:none}} .nowrap{{white-space:normal}}
+ a{{color:inherit;text-decoration:none}} table{{font-size:8.5pt}} th,td{{padding:.15rem .35rem}} .why,.some,.text{{min-width:0}} .scroll{{background:none}} .nowrap,thead th{{white-space:normal}} .strip.small{{min-width:8rem}}
 }}
 """
