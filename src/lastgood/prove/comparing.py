@@ -138,7 +138,8 @@ def _file(left: Shown, right: Shown, name: str, wanted: Wanted) -> Comparison:
     for path, whose in ((one, "the undisturbed run"), (other, "the other run")):
         if not path.is_file():
             return differs(Difference(what=name, left="", right="", reason=f"{whose} has not written it"))
-    return compare_files(one, other, Rule(wanted.tolerance), where=name)
+    places = (str(left.place.work), str(right.place.work))
+    return compare_files(one, other, Rule(wanted.tolerance, places=places), where=name)
 
 
 def _files_of(shown: Shown, wanted: Wanted) -> list[str]:

@@ -49,6 +49,8 @@ class Rule(msgspec.Struct, frozen=True):
     """One of KINDS; empty: by what is in the file."""
     leave_out: tuple[str, ...] = ()
     """Regular expressions of lines of text that may differ."""
+    places: tuple[str, str] = ("", "")
+    """The directories in which the two runs worked: in texts among the values, each stands for the other."""
 
 
 class HoldsObjectsError(DamagedError):
@@ -202,11 +204,25 @@ def _hold(tally: Tally, name: str, one: dict[str, object], other: dict[str, obje
     elif isinstance(left, Frames) and isinstance(right, Frames):
         hold_frames(tally, left, right, where=where)
     else:
-        both = [{name: side[name]} if name in side else {} for side in (one, other)]
+        left, right = _without_place(left, rule.places[0]), _without_place(right, rule.places[1])
+        both = [{name: value} if name in side else {} for side, value in ((one, left), (other, right))]
         if name:
             hold(tally, "", *both, where=where)
         else:
             hold(tally, "", left, right, where=where)
+
+
+def _without_place(value: object, place: str) -> object:
+    """With the path of the run's directory taken out of texts: checkpoints name files in it, and no two runs share one."""
+    if not place:
+        return value
+    if isinstance(value, str):
+        return value.replace(place, "{run}")
+    if isinstance(value, dict):
+        return {_without_place(key, place): _without_place(one, place) for key, one in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_without_place(one, place) for one in value)
+    return value
 
 
 def _compare_unread(left: Path, right: Path, error: LastgoodError, where: str) -> Comparison:

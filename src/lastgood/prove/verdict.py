@@ -175,6 +175,9 @@ def _of_numbers(run: Killed, pair: Sequence[Part]) -> list[tuple[Answer, str]]:
     others = [part for part in pair if part.differs]
     if not others:
         return [(Answer.DIVERGED, f"it ended with exit code 0 and other numbers; first: {first}")]
+    if _largest(others) == float("inf") > _largest(differing):
+        text = "two undisturbed runs are equal in all numbers, and this one is not"
+        return [(Answer.DIVERGED, f"it ended with exit code 0, and {text}; first: {first}")]
     sizes = f"{_as_share(_largest(differing))} against {_as_share(_largest(others))}"
     if _largest(differing) <= _NO_MORE * _largest(others):
         text = f"the resumed run differs from an undisturbed one no more than two undisturbed ones do: {sizes}"
