@@ -277,7 +277,7 @@ def test_a_frame_that_was_written_twice_counts_once_and_atoms_may_change_places(
     (tmp_path / "right").write_text(right)
     found = compare_files(tmp_path / "left", tmp_path / "right")
     assert found.kind == "identical"
-    assert "1 frames are twice in the other run's file" in found.notes[0]
+    assert "the other run wrote 1 frames twice" in found.notes[0]
 
 
 def test_a_frame_that_only_one_run_has_is_a_difference(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ _READERS: dict[str, Read] = {
     "csv": lambda path: {"": Lines(Raw(path), "csv")},
     "jsonl": lambda path: {"": Lines(Raw(path), "jsonl")},
     "text": lambda path: {"": Lines(Raw(path))},
-    "frames": lambda path: {"": Frames(path)},
+    "frames": lambda path: {"": Frames((Raw(path),))},
     "archive": read_archive,
     "bytes": lambda path: {"": Raw(path)},
 }
@@ -220,8 +220,9 @@ def _without_place(value: object, place: str) -> object:
         return value.replace(place, "{run}")
     if isinstance(value, dict):
         return {_without_place(key, place): _without_place(one, place) for key, one in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(_without_place(one, place) for one in value)
+    if isinstance(value, list | tuple):
+        items = [_without_place(one, place) for one in value]
+        return items if isinstance(value, list) else tuple(items)
     return value
 
 

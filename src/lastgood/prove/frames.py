@@ -1,86 +1,143 @@
-"""Trajectories in LAMMPS' dump format, frame by frame: of a step that was written twice, the last counts."""
+"""Trajectories as text, frame by frame: of a step that was written twice, the last counts.
 
-from collections.abc import Iterator
-from pathlib import Path
+LAMMPS' own dump format, and what `gmx dump` prints. A resumed run may append to the file, repeat frames, or go on in files
+of its own, which are then read one after the other.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from lastgood.prove.difference import Difference
 from lastgood.prove.raw_bytes import Raw
 from lastgood.prove.tally import Tally
+from lastgood.prove.text_lines import hold_labelled
 from lastgood.prove.values import hold
 
-_MARK = b"ITEM: TIMESTEP"
-_ATOMS = b"ITEM: ATOMS"
+_HEAD_BYTES = 1000
+
+
+class Framing(msgspec.Struct, frozen=True):
+    """How frames are told apart, by regular expressions."""
+
+    begin: str
+    """Finds the first line of a frame."""
+    step: str
+    """Finds the step in the frame's beginning, in its first group."""
+    is_named_by_file: bool = False
+    """The first line holds the name of the file: it is not compared."""
+
+
+LAMMPS = Framing(r"^ITEM: TIMESTEP", r"TIMESTEP\s+(\d+)")
+GROMACS_TRAJECTORY = Framing(r" frame \d+:$", r"step=\s*(\d+)", is_named_by_file=True)
+GROMACS_ENERGIES = Framing(r"^\s+time:\s.*\bstep:", r"step:\s*(\d+)")
+FRAMINGS: Mapping[str, Framing] = {
+    "frames": LAMMPS,
+    "gromacs trajectory": GROMACS_TRAJECTORY,
+    "gromacs energies": GROMACS_ENERGIES,
+}
 
 
 class Frames(msgspec.Struct, frozen=True):
-    path: Path
+    """One trajectory in one file or several, the newest last."""
+
+    raws: tuple[Raw, ...]
+    framing: Framing = LAMMPS
 
 
 class _Frame(msgspec.Struct, frozen=True):
+    raw: Raw
     begin: int
     size: int
 
 
 def hold_frames(tally: Tally, left: Frames, right: Frames, *, where: str = "") -> None:
-    """Hold the frames of the steps that both have against each other. Atoms are matched by their number, where the file has
-    it: their order may change when they move from one processor to another."""
-    one, twice = _index(left.path)
-    other, again = _index(right.path)
+    """Hold the frames of the steps that both have against each other. Atoms of LAMMPS are matched by their number, where the
+    file has it: their order may change when they move from one processor to another."""
+    one, twice = _index(left)
+    other, again = _index(right)
+    if not one and not other:
+        tally.note(f"{where or left.raws[0].path.name} has no frames")
     for steps, run in ((twice, "undisturbed"), (again, "other")):
         if steps:
             tally.note(
-                f"{where or left.path.name}: {steps:,} frames are twice in the {run} run's file; the last counts"
+                f"{where or left.raws[0].path.name}: the {run} run wrote {steps:,} frames twice; the last counts"
             )
-    with Raw(left.path).open() as a, Raw(right.path).open() as b:
-        for step in sorted(one.keys() | other.keys()):
-            if step not in one or step not in other:
-                reason = "only in the undisturbed run" if step in one else "only in the other run"
-                difference = Difference(what="frame", left="", right="", where=where, step=step, reason=reason)
-                tally.add(difference, is_allowed=False)
-                continue
-            texts = []
-            for file, frame in ((a, one[step]), (b, other[step])):
-                file.seek(frame.begin)
-                texts.append(file.read(frame.size))
-            if texts[0] == texts[1]:
-                tally.add_equal(texts[0].count(b"\n"))
-            else:
-                heads, rows = zip(*(_parts(text) for text in texts), strict=True)
-                hold(tally, "frame", *heads, where=where, step=step)
-                hold(tally, "", *rows, where=where, step=step)
+    for step in sorted(one.keys() | other.keys()):
+        if step not in one or step not in other:
+            reason = "only in the undisturbed run" if step in one else "only in the other run"
+            difference = Difference(what="frame", left="", right="", where=where, step=step, reason=reason)
+            tally.add(difference, is_allowed=False)
+            continue
+        texts = [
+            _read(frame, is_without_first_line=left.framing.is_named_by_file) for frame in (one[step], other[step])
+        ]
+        if texts[0] == texts[1]:
+            tally.add_equal(texts[0].count(b"\n"))
+        elif left.framing == LAMMPS:
+            heads, rows = zip(*(_parts(text) for text in texts), strict=True)
+            hold(tally, "frame", *heads, where=where, step=step)
+            hold(tally, "", *rows, where=where, step=step)
+        else:
+            _hold_lines(tally, texts[0].decode("latin-1"), texts[1].decode("latin-1"), where, step)
 
 
-def _index(path: Path) -> tuple[dict[int, _Frame], int]:
+def _read(frame: _Frame, *, is_without_first_line: bool) -> bytes:
+    with frame.raw.open() as file:
+        file.seek(frame.begin)
+        text = file.read(frame.size)
+    return text.partition(b"\n")[2] if is_without_first_line else text
+
+
+def _index(frames: Frames) -> tuple[dict[int, _Frame], int]:
     """Where the last frame of each step is, and how many there are beside these."""
     found: dict[int, _Frame] = {}
     count = 0
-    for begin, size, step in _frames(path):
-        found[step] = _Frame(begin, size)
+    for frame, step in _all(frames):
+        found[step] = frame
         count += 1
     return found, count - len(found)
 
 
-def _frames(path: Path) -> Iterator[tuple[int, int, int]]:
-    begin, at, step, is_next = -1, 0, 0, False
-    with Raw(path).open() as file:
-        for line in file:
-            if is_next:
-                step = int(line) if line.strip().isdigit() else -1
-                is_next = False
-            elif line.startswith(_MARK):
-                if begin >= 0:
-                    yield begin, at - begin, step
-                begin, is_next = at, True
-            at += len(line)
-    if begin >= 0:
-        yield begin, at - begin, step
+def _all(frames: Frames) -> Iterator[tuple[_Frame, int]]:
+    begins = re.compile(frames.framing.begin.encode())
+    finder = re.compile(frames.framing.step.encode())
+    for raw in frames.raws:
+        begin, at, head = -1, 0, b""
+        with raw.open() as file:
+            for line in file:
+                if begins.search(line):
+                    if begin >= 0:
+                        yield _Frame(raw, begin, at - begin), _step(finder, head)
+                    begin, head = at, b""
+                if begin >= 0 and len(head) < _HEAD_BYTES:
+                    head += line
+                at += len(line)
+        if begin >= 0:
+            yield _Frame(raw, begin, at - begin), _step(finder, head)
+
+
+def _step(finder: "re.Pattern[bytes]", head: bytes) -> int:
+    match = finder.search(head)
+    return int(match[1]) if match else -1
+
+
+def _hold_lines(tally: Tally, left: str, right: str, where: str, step: int) -> None:
+    lines = [[line.strip() for line in text.splitlines() if line.strip()] for text in (left, right)]
+    if len(lines[0]) != len(lines[1]):
+        hold(tally, "frame", *lines, where=where, step=step)
+        return
+    for number, (a, b) in enumerate(zip(*lines, strict=True), 1):
+        if a == b:
+            tally.add_equal()
+        else:
+            hold_labelled(tally, f"line {number}", a, b, where, step=step)
 
 
 def _parts(text: bytes) -> tuple[list[list[str]], dict[str, dict[str, str]]]:
     """The words of the head, and the atoms by number: {"atom 17": {"x": "0.5"}}."""
-    head, _, body = text.partition(_ATOMS)
+    head, _, body = text.partition(b"ITEM: ATOMS")
     columns_line, _, rows = body.partition(b"\n")
     columns = columns_line.decode("latin-1").split()
     atoms: dict[str, dict[str, str]] = {}

@@ -20,6 +20,7 @@ _NUMBER = re.compile(
     r"(?i)[-+]?(?:\d+\.?\d*|\.\d+)(?:[ed][-+]?\d+)?|(?<![a-z0-9_])[-+]?(?:nan|inf(?:inity)?)(?![a-z0-9_])"
 )
 _TIME = re.compile(r"\d{1,2}:\d{2}:\d{2}|\d{4}-\d{2}-\d{2}|(?i:\bpid\b)")
+_LABEL = re.compile(r"\s*([A-Za-z#][^=:{]*?)\s*[=:{]|\s*([A-Za-z#(][^=:{]*?)\s+(?=[-+]?[\d.])")
 _SEPARATORS = ",\t;|"
 _SNIFF_BYTES = 65536
 
@@ -31,8 +32,8 @@ class Lines(msgspec.Struct, frozen=True):
     kind: Literal["text", "csv", "jsonl"] = "text"
     leave_out: tuple[str, ...] = ()
     """Regular expressions of lines that may differ: they are not compared."""
-    what: str = "line"
-    """What a line is called."""
+    is_labelled: bool = False
+    """Lines begin with the name of their value, which says more than their number."""
 
 
 def hold_lines(tally: Tally, left: Lines, right: Lines, *, where: str = "") -> None:
@@ -53,12 +54,14 @@ def hold_lines(tally: Tally, left: Lines, right: Lines, *, where: str = "") -> N
                 tally.add_equal()
             elif a is None or b is None:
                 number = (a or b or (0, b""))[0]
-                _note_end(tally, left.what, number, is_left=b is None, where=where)
+                _note_end(tally, "line", number, is_left=b is None, where=where)
                 break
+            elif left.is_labelled:
+                hold_labelled(tally, f"line {a[0]}", _decoded(a[1]), _decoded(b[1]), where)
             elif left.kind == "jsonl":
-                _hold_json(tally, f"{left.what} {a[0]}", a[1], b[1], where)
+                _hold_json(tally, f"line {a[0]}", a[1], b[1], where)
             else:
-                _hold_text(tally, f"{left.what} {a[0]}", _decoded(a[1]), _decoded(b[1]), where)
+                hold_text(tally, f"line {a[0]}", _decoded(a[1]), _decoded(b[1]), where)
     if skipped[0]:
         tally.note(f"{where or left.raw.path.name}: {skipped[0]:,} lines were left out, as asked")
 
@@ -90,7 +93,7 @@ def _note_end(tally: Tally, what: str, number: int, *, is_left: bool, where: str
     tally.add(difference, is_allowed=False)
 
 
-def _hold_text(tally: Tally, what: str, left: str, right: str, where: str) -> None:
+def hold_text(tally: Tally, what: str, left: str, right: str, where: str, *, step: int | None = None) -> None:
     """Two lines whose words are equal differ in their numbers alone; spaces do not count."""
     numbers = _NUMBER.findall(left), _NUMBER.findall(right)
     words = ["".join(_NUMBER.sub("\0", text).split()) for text in (left, right)]
@@ -98,23 +101,33 @@ def _hold_text(tally: Tally, what: str, left: str, right: str, where: str) -> No
         pairs = [(i, a, b) for i, (a, b) in enumerate(zip(*numbers, strict=True), 1) if a != b]
         for index, a, b in pairs:
             name = f"{what}, number {index}" if len(numbers[0]) > 1 else what
-            hold(tally, name, a, b, where=where)
+            hold(tally, name, a, b, where=where, step=step)
         if not pairs:
             # Spaces alone.
             tally.add_equal()
     else:
-        hold(tally, what, left, right, where=where)
+        hold(tally, what, left, right, where=where, step=step)
     if _TIME.search(left) and _TIME.search(right):
         tally.note(
             f"{where + ', ' if where else ''}{what} holds a time or the number of a process: leave such lines out"
         )
 
 
+def hold_labelled(tally: Tally, what: str, left: str, right: str, where: str, *, step: int | None = None) -> None:
+    """Two lines such as "Temperature   3.0e+02" or "x[ 12]={ 0.1, 0.2}", whose values are named by their beginning."""
+    label = _LABEL.match(left)
+    if label is not None and right.startswith(label[0]):
+        name = label[1] or label[2]
+        what = re.sub(r"\s+", "" if "[" in name else " ", name)
+        left, right = left[label.end() :], right[label.end() :]
+    hold_text(tally, what, left, right, where, step=step)
+
+
 def _hold_json(tally: Tally, what: str, left: bytes, right: bytes, where: str) -> None:
     try:
         a, b = json.loads(left), json.loads(right)
     except (ValueError, RecursionError):
-        _hold_text(tally, what, _decoded(left), _decoded(right), where)
+        hold_text(tally, what, _decoded(left), _decoded(right), where)
         return
     hold(tally, what, a, b, where=where)
 
