@@ -6,6 +6,7 @@ The job runs in a copy of the directory, which all nodes must see, and is what `
 """
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 
 from lastgood.core.accounting import Record
@@ -26,6 +27,8 @@ from lastgood.trial.trial import Sight
 DEFAULT = (Spec("kill-rank"), Spec("requeue"))
 _SOON = When(Kind.AFTER, seconds=1.0)
 _LOOK_S = 0.05
+_SIGHTS = 10_000
+"""So many looks are remembered: what had been reached at a harm is known only when the command that did it has ended."""
 _EFFECT_LIMIT_S = 60.0
 
 
@@ -64,6 +67,7 @@ class _SlurmDrill:
         self._say = say
         self._steps = StepLog()
         self._watches: list[Watch] = []
+        self._sights: deque[Sight] = deque(maxlen=_SIGHTS)
         place = make_place(request.root, "drill", self._call.target)
         self._job = SlurmJob(self._call.target, place, sbatch)
         self._end = time.monotonic() + self._call.target.limit_s
@@ -92,7 +96,7 @@ class _SlurmDrill:
         job = self._job
         if self._wait(lambda sight: self._is_due(followed, sight) or job.state.is_over) is None or job.state.is_over:
             return
-        fault = SlurmFault(followed.spec, job, self._call.hooks)
+        fault = SlurmFault(followed.spec, job, self._call.hooks, self._look)
         try:
             self._harm(followed, fault)
         finally:
@@ -120,6 +124,7 @@ class _SlurmDrill:
             "injected", number=followed.number, fault=followed.spec.text, at=injected.at, what=injected.what,
             evidence=injected.evidence,
         )  # fmt: skip
+        before = next((sight for sight in reversed(self._sights) if sight.at <= injected.at), before)
         self._say(f"fault {followed.number} ({followed.spec.name}) at step {before.step}: {injected.what}")
         followed.watch = Watch(before, injected.at, Consequence.RESTART)
         self._watches.append(followed.watch)
@@ -152,6 +157,7 @@ class _SlurmDrill:
     def _look(self) -> Sight:
         sight = self._job.look()
         self._steps.note(sight)
+        self._sights.append(sight)
         for watch in self._watches:
             watch.note(sight)
         return sight
@@ -193,7 +199,9 @@ class _SlurmDrill:
         if watch is not None:
             measured = measure(watch, records, self._steps, followed.checkpoint_step)
             again_at = self._job.started_again_at(watch.at)
-            requeued_s = max(again_at - watch.at, 0.0) if again_at is not None else None
+            # Whole seconds. A start of Slurm that comes later than the job's next attempt has another cause.
+            if again_at is not None and (watch.begun_at is None or again_at <= watch.begun_at + 1):
+                requeued_s = max(again_at - watch.at, 0.0)
         return Struck(
             number=followed.number,
             spec=followed.spec,

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lastgood.core.errors import LastgoodError, SchedulerError, UsageError
@@ -17,7 +17,7 @@ from lastgood.drill.spec import Kind, Spec
 from lastgood.launch.agent_step import SRUN
 
 _COMMAND_LIMIT_S = 120.0
-_LOOK_S = 0.1
+_LOOK_S = 0.05
 
 KNOWN: dict[str, tuple[str, dict[str, str]]] = {
     "kill-rank": ("SIGKILL of one rank, on its node", {"which": "first, or the number of a rank (default: first)"}),
@@ -65,7 +65,9 @@ def check(specs: Sequence[Spec], hooks: Hooks) -> None:
 class SlurmFault:
     """One of them, to be done to one job."""
 
-    def __init__(self, spec: Spec, job: SlurmJob, hooks: Hooks) -> None:
+    def __init__(self, spec: Spec, job: SlurmJob, hooks: Hooks, look: Callable[[], object]) -> None:
+        """`look` is called while a command runs: the job goes on meanwhile."""
+        self._look = look
         self.spec = spec
         self._job = job
         self._hooks = hooks
@@ -122,7 +124,7 @@ class SlurmFault:
             f"--nodelist={self._job.state.nodes}",
         ]
         words += [sys.executable, "-m", "lastgood.drill.slurm_victim", self._job.id, kind, rank]
-        done = _run(words)
+        done = _run(words, self._look)
         for line in done.stdout.splitlines():
             if line.startswith("{"):
                 told: dict[str, Any] = json.loads(line)
@@ -142,6 +144,7 @@ class SlurmFault:
             state = self._job.ask_now()
             if state.name != "RUNNING" or state.restarts > self._restarts:
                 return Injected(at, f"SIGTERM to all of job {self._job.id}, which ended within {duration(grace_s)}")
+            self._look()
             time.sleep(_LOOK_S)
         self._job.commands.requeue(self._job.id)
         return Injected(at, f"SIGTERM to all of job {self._job.id}, and its requeue after {duration(grace_s)}")
@@ -170,19 +173,22 @@ class SlurmFault:
         return any(word in state.upper() for word in ("DOWN", "FAIL", "NOT_RESPONDING", "*"))
 
 
-def _run(words: Sequence[str]) -> "subprocess.CompletedProcess[str]":
+def _run(words: Sequence[str], look: Callable[[], object] = lambda: None) -> "subprocess.CompletedProcess[str]":
     environment = {name: value for name, value in os.environ.items() if not name.startswith("LASTGOOD_")}
     try:
-        return subprocess.run(
-            words,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_COMMAND_LIMIT_S,
-            check=False,
+        process = subprocess.Popen(
+            words, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
-    except subprocess.TimeoutExpired:
-        raise SchedulerError(f"{words[0]} gave no answer for {duration(_COMMAND_LIMIT_S)}") from None
     except OSError as error:
         raise SchedulerError(f"cannot run {words[0]}: {error.strerror}") from None
+    end = time.monotonic() + _COMMAND_LIMIT_S
+    with process:
+        while True:
+            try:
+                out, err = process.communicate(timeout=_LOOK_S)
+                return subprocess.CompletedProcess(words, process.returncode, out, err)
+            except subprocess.TimeoutExpired:
+                look()
+            if time.monotonic() > end:
+                process.kill()
+                raise SchedulerError(f"{words[0]} gave no answer for {duration(_COMMAND_LIMIT_S)}")
