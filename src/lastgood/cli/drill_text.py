@@ -41,7 +41,7 @@ def _table(faults: "list[DrilledFault]") -> str:
             _seconds(fault.detected_s),
             _seconds(fault.restarted_s),
             _seconds(fault.first_step_s),
-            fault.fault,
+            fault.fault.partition("@")[0].partition(",")[0],
         ]
         for fault in faults
     ]
@@ -51,16 +51,18 @@ def _table(faults: "list[DrilledFault]") -> str:
 
 def _explanations(faults: "list[DrilledFault]") -> list[str]:
     lines: list[str] = []
+    remedy = ""
     for fault in faults:
-        what = fault.what or fault.fault
+        what = f"{fault.fault}: {fault.what}" if fault.what else fault.fault
         lines += output.wrap(f"{fault.number}. {what}. {_sentence(fault.reason)}", indent="   ")
         if fault.overtaken_by is not None:
             text = f"fault {fault.overtaken_by} came before the job had come through this one: the times count both"
             lines += output.wrap(f"   {text}", indent="   ")
         if fault.caught:
             lines += output.wrap(f"   in that phase: {fault.caught}", indent="   ")
-        if fault.remedy:
+        if fault.remedy and fault.remedy != remedy:
             lines += output.wrap(f"   what to do: {fault.remedy}", indent="   ")
+        remedy = fault.remedy
     return lines
 
 

@@ -2,8 +2,9 @@
 
 overhead      = median of protected runs / median of bare runs - 1, without failures
 ETTR          = time of the undisturbed bare run / time of the run under faults: the share of it that was needed
-predicted     = efficiency of core/interval.py, with the interval, stall, detection and restart that were measured, and the
-                mean time between the faults; lost work per failure: half an interval and the lag of the write
+predicted     = lost work per failure: half an interval and the lag of the write, as failures come at any moment alike;
+                ETTR to first order: T / (T + n (lost + detection + restart)), with detection and restart as measured;
+                and exactly, by `efficiency` of core/interval.py, for failures at random as often as the drill's
 """
 
 from collections.abc import Sequence

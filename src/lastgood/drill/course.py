@@ -7,6 +7,8 @@ from lastgood.drill.fault import Consequence, Injected
 from lastgood.drill.measure import Measured
 from lastgood.drill.spec import Spec
 
+NEVER_CAME = "the job had ended before its moment came"
+
 
 class Struck(msgspec.Struct, frozen=True):
     """One fault of the plan, and what was seen of it."""

@@ -18,8 +18,6 @@ from lastgood.core.events import Event
 from lastgood.drill.fault import Consequence
 from lastgood.trial.trial import Sight
 
-_DENSITY_S = 0.02
-
 Source = Literal["memory", "storage", "zero", ""]
 
 
@@ -48,7 +46,7 @@ class StepLog:
             self.longest_silence_s = max(self.longest_silence_s, sight.at - self._changed_at)
         if is_other:
             self._changed_at = sight.at
-        if not self._at or sight.at - self._at[-1] >= _DENSITY_S:
+        if is_other or sight.attempt != self._attempts[-1]:
             self._at.append(sight.at)
             self._steps.append(sight.step)
             self._attempts.append(sight.attempt)
@@ -63,11 +61,14 @@ class StepLog:
         end = bisect_left(self._at, before)
         found = None
         for i in range(end - 1, -1, -1):
-            if self._attempts[i] != self._attempts[end - 1] or self._steps[i] < step:
+            if self._attempts[i] != self._attempts[end - 1]:
                 break
+            if self._steps[i] < step:
+                # Between two looks: as if it had done its steps evenly.
+                later, steps = (before, step + 1) if found is None else (found, self._steps[i + 1])
+                return self._at[i] + (later - self._at[i]) * (step - self._steps[i]) / (steps - self._steps[i])
             found = self._at[i]
-        # Between two looks it did that step and was hit.
-        return self._at[end - 1] if found is None and end else found
+        return found
 
     def step_at(self, moment: float) -> int | None:
         """The newest step that was seen to be done by then."""

@@ -4,7 +4,6 @@ import random
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -12,8 +11,8 @@ import psutil
 
 from lastgood.core.accounting import Record
 from lastgood.core.errors import LastgoodError
-from lastgood.core.units import duration
-from lastgood.drill.course import Course, Struck
+from lastgood.drill.collect import added_options, came_through, ended_as, final_step, last_words, refusal, resumed_name
+from lastgood.drill.course import NEVER_CAME, Course, Struck
 from lastgood.drill.deferring import deferred_signals
 from lastgood.drill.fault import Call, Calm, Fault, Injected, NoVictimError, Saved
 from lastgood.drill.journal import FileJournal
@@ -21,7 +20,6 @@ from lastgood.drill.measure import Watch, measure
 from lastgood.drill.scene import TrialScene
 from lastgood.drill.spec import Kind, Spec
 from lastgood.drill.when import caught_in, is_due
-from lastgood.store.jobdir import open_job
 from lastgood.trial.place import Place
 from lastgood.trial.target import Way
 from lastgood.trial.trial import AGAIN_LIMIT, LOOK_S, Sight, Trial
@@ -29,8 +27,6 @@ from lastgood.trial.trial import AGAIN_LIMIT, LOOK_S, Sight, Trial
 _ASK_AGAIN_S = 0.2
 _EFFECT_LIMIT_S = 5.0
 """So long a fault that shows no effect is left in place when the job goes on."""
-_LAST_WORDS = 12
-_NEVER_CAME = "the job had ended before its moment came"
 _NO_VICTIM_PATIENCE_S = 30.0
 
 
@@ -60,6 +56,7 @@ class _Strike:
         self.asked_at = 0.0
         self.is_healed = False
         self.is_announced = False
+        self.windows = 0
         self.healing_problem = ""
         self.checkpoint: Saved | None = None
         self.checkpoint_step: int | None = None
@@ -159,17 +156,17 @@ class Runner:
             took_s=ended_at - self._began,
             exit_code=None if is_ended else trial.exit_codes[-1],
             starts=trial.starts,
-            final_step=_final_step(self._place, records, scene),
+            final_step=final_step(self._place, records, scene.steps),
             is_over_limit=is_over_limit,
             is_ended_early=is_ended_early,
-            ended_as=_ended_as(records),
+            ended_as=ended_as(records),
             records=records,
             start_s=max(scene.steps.first_step_at - self._began, 0.0) if scene.steps.first_step_at else 0.0,
             longest_silence_s=scene.steps.longest_silence_s,
             has_steps=scene.steps.first_step_at is not None,
             first_saved_step=self._first_saved_step,
             has_checkpoints=self._saves(scene, records),
-            last_words=_last_words(self._place),
+            last_words=last_words(self._place),
         )
 
     def _note_saves(self, sight: Sight, scene: TrialScene) -> None:
@@ -218,6 +215,7 @@ class Runner:
             return
         with caught_in(when.phase, scene) as caught:
             if caught is None:
+                strike.windows += 1
                 return
             strike.caught = caught.evidence
             self._inject(strike, scene)
@@ -289,7 +287,7 @@ class Runner:
             is_through = watch is not None and watch.has_come_through
             if is_through and watch is not None and not strike.is_announced:
                 strike.is_announced = True
-                self._say(f"fault {strike.number} ({strike.spec.name}): {_came_through(watch)}")
+                self._say(f"fault {strike.number} ({strike.spec.name}): {came_through(watch)}")
             if strike.fault.lasts_s is not None:
                 is_over = now - strike.injected.at >= strike.fault.lasts_s
             else:
@@ -350,76 +348,25 @@ class Runner:
                     number=strike.number,
                     spec=strike.spec,
                     consequence=strike.fault.consequence,
-                    why_not=strike.why_not or (_NEVER_CAME if strike.injected is None else ""),
+                    why_not=strike.why_not or _why_never(strike),
                     injected=strike.injected,
                     caught=strike.caught,
                     has_effect=strike.has_effect if strike.injected is not None else None,
                     measured=measured,
                     has_begun_again=watch is not None and watch.has_begun_again,
-                    resumed_name=_resumed_name(watch, course.records),
-                    refused=_refusal(watch, course.records),
+                    resumed_name=resumed_name(watch, course.records),
+                    refused=refusal(watch, course.records),
                     healing_problem=strike.healing_problem,
                 )
             )
         return msgspec.structs.replace(course, struck=tuple(struck))
 
 
-def added_options(given: Sequence[str], wanted: Sequence[str]) -> list[str]:
-    """The options of `lastgood run`, each with its value, that the user has not given; the last of each name counts. Pure.
-
-    >>> added_options(("--grace", "5s"), ("--grace", "9s", "--hang-timeout", "5s", "--hang-timeout", "7s"))
-    ['--hang-timeout', '7s']
-    """
-    pairs = dict(zip(wanted[::2], wanted[1::2], strict=True))
-    known = {word.partition("=")[0] for word in given}
-    return [word for name, value in pairs.items() if name not in known for word in (name, value)]
-
-
-def _came_through(watch: Watch) -> str:
-    if watch.from_step is not None and watch.first_step_at is not None:
-        lost = max((watch.reached_step or 0) - watch.from_step, 0)
-        after_s = duration(watch.first_step_at - watch.at)
-        return f"it went on after step {watch.from_step}, first new step {after_s} after the fault, {lost} steps done again"
-    return "the job goes on"
-
-
-def _resumed_name(watch: Watch | None, records: Sequence[Record]) -> str:
-    if watch is None:
+def _why_never(strike: _Strike) -> str:
+    """Why a fault was not caused until the job had ended; empty for one that was."""
+    if strike.injected is not None:
         return ""
-    following = [record.first("started") for record in records if record.number > watch.attempt]
-    started = next((event for event in following if event is not None), None)
-    return str(started.data.get("name", "")) if started is not None else ""
-
-
-def _refusal(watch: Watch | None, records: Sequence[Record]) -> str:
-    """What the start after the fault said when it refused."""
-    if watch is None:
-        return ""
-    for record in records:
-        if record.number > watch.attempt:
-            if record.first("started") is not None:
-                return ""
-            ended = record.last("ended")
-            if ended is not None and ended.data.get("outcome") == "refused":
-                return str(ended.data.get("reason", "")) or "refused"
-    return ""
-
-
-def _final_step(place: Place, records: Sequence[Record], scene: TrialScene) -> int | None:
-    with suppress(LastgoodError, OSError):
-        finished = open_job(place.job).finished()
-        if finished is not None:
-            return finished.step
-    return scene.steps.last_step
-
-
-def _ended_as(records: Sequence[Record]) -> str:
-    decided = next((event for record in reversed(records) if (event := record.last("decided")) is not None), None)
-    return str(decided.data.get("reason", "")) if decided is not None else ""
-
-
-def _last_words(place: Place) -> tuple[str, ...]:
-    with suppress(OSError), place.output.open("rb") as file:
-        file.seek(max(place.output.stat().st_size - 8192, 0))
-        return tuple(file.read().decode(errors="replace").splitlines()[-_LAST_WORDS:])
-    return ()
+    if strike.windows and strike.spec.when is not None:
+        phase = strike.spec.when.phase
+        return f"the job was never caught during {phase}: it may be over too soon, or there is none"
+    return NEVER_CAME

@@ -44,7 +44,7 @@ class When(msgspec.Struct, frozen=True):
         """
         if self.kind is Kind.STEP:
             return f"step={self.step}"
-        return f"{self.kind.value}={self.phase or f'{self.seconds:.6g}s'}"
+        return f"{self.kind.value}={self.phase or f'{round(self.seconds, 3):.12g}s'}"
 
     @property
     def words(self) -> str:

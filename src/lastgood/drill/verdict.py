@@ -10,9 +10,10 @@ import msgspec
 
 from lastgood.core.signals import signal_name
 from lastgood.core.units import duration
-from lastgood.drill.course import Course, Struck
+from lastgood.drill.course import NEVER_CAME, Course, Struck
 from lastgood.drill.fault import Answer, Consequence
 from lastgood.drill.measure import Measured
+from lastgood.drill.spec import COMMIT, SAVE, Kind
 
 
 class Judged(msgspec.Struct, frozen=True):
@@ -24,8 +25,9 @@ class Judged(msgspec.Struct, frozen=True):
     """A fault after which the job went on from a checkpoint."""
 
 
-def judge_calm(calm: Course) -> Judged | None:
-    """What the undisturbed run says already; None if it is worth to go on."""
+def judge_calm(calm: Course, *, is_handed_on: bool) -> Judged | None:
+    """What the undisturbed run says already; None if it is worth to go on. `is_handed_on`: our launcher tells the command which
+    checkpoint to take, so that this is known."""
     if calm.is_over_limit:
         return Judged(
             Answer.UNKNOWN,
@@ -43,11 +45,11 @@ def judge_calm(calm: Course) -> Judged | None:
             "it never checkpoints: undisturbed it finished without one, so any failure costs all of its work",
             "have it save more often than once, or check --checkpoints if it does",
         )
-    if calm.has_checkpoints is None and not calm.has_steps:
+    if not calm.has_steps and not (calm.has_checkpoints and is_handed_on):
         return Judged(
             Answer.UNKNOWN,
-            "nothing tells which steps it does, nor where its checkpoints are: whether it resumes could not be told",
-            f"{_PATTERN}; and where its checkpoints are: --checkpoints 'out/*.pt'",
+            "nothing tells which step it has reached, so that nothing would tell whether it resumes",
+            _PATTERN,
         )
     return None
 
@@ -97,7 +99,7 @@ def _judge_resume(struck: Struck, measured: Measured, course: Course) -> Judged:
         )
     source = "a snapshot in memory" if measured.resumed_from == "memory" else "the checkpoint before the fault"
     if resumed > expected and measured.resumed_from != "memory":
-        source = "a checkpoint that was completed at its end"
+        source = "one that was completed just before the end"
     return Judged(Answer.PASS, f"went on after step {resumed}, from {source}: {_lost(measured)}", shows_resume=True)
 
 
@@ -126,7 +128,9 @@ def _judge_fall_back(struck: Struck, measured: Measured, course: Course) -> Judg
                 return Judged(
                     Answer.FAIL, f"it did not come back, although the one of step {expected} was whole: {_end(course)}"
                 )
-            return Judged(Answer.PASS, f"it did not take it, and had no other: {_end(course)}")
+            return Judged(
+                Answer.PASS, f"it did not take it, and had no other: {_end(course)}", "keep more than one checkpoint"
+            )
         return Judged(Answer.UNKNOWN, "which step it went on after, nothing tells", _PATTERN)
     if struck.resumed_name and struck.resumed_name == damaged:
         return Judged(Answer.FAIL, f"it was resumed from {damaged}, which was damaged")
@@ -171,8 +175,11 @@ def judge_end(course: Course, calm: Course | None) -> Judged:
             Answer.FAIL, f"it had not finished after {duration(course.took_s)}", "a longer --limit, if it needs one"
         )
     if course.exit_code != 0:
-        if any(struck.refused and struck.consequence is Consequence.FALL_BACK for struck in course.struck):
-            return Judged(Answer.PASS, "it refused a damaged checkpoint, and ended there")
+        caused = [struck for struck in course.struck if struck.injected is not None]
+        last = caused[-1] if caused else None
+        is_refusal = last is not None and last.consequence is Consequence.FALL_BACK and not last.has_begun_again
+        if is_refusal and last is not None and last.measured is not None and last.measured.checkpoint_step is None:
+            return Judged(Answer.PASS, "it refused a damaged checkpoint, and had no other to go on from")
         return Judged(Answer.FAIL, _end(course))
     if calm is None or calm.final_step is None or course.final_step is None:
         return Judged(Answer.PASS, "it finished with exit code 0")
@@ -213,9 +220,11 @@ _EFFECTS = {
 
 
 def _earlier(struck: Struck) -> str:
-    if struck.injected is None and "before its moment" not in struck.why_not:
-        return ""
     when = struck.spec.when
+    if struck.injected is None and when is not None and when.kind is Kind.PHASE and when.phase in (SAVE, COMMIT):
+        return "--fault kill-at-every-operation hits each file operation of a save, however short it is"
+    if struck.injected is None and struck.why_not != NEVER_CAME:
+        return ""
     return f"give it an earlier moment than {when.text}, or the job more to do" if when else "give the job more to do"
 
 
@@ -228,9 +237,8 @@ def _lost(measured: Measured) -> str:
         return "how many steps were lost is not known"
     if not measured.lost_steps:
         return "nothing lost"
-    return f"{measured.lost_steps} steps lost" + (
-        f", {duration(measured.lost_s)}" if measured.lost_s is not None else ""
-    )
+    steps = "1 step" if measured.lost_steps == 1 else f"{measured.lost_steps} steps"
+    return f"{steps} lost" + (f", {duration(measured.lost_s)}" if measured.lost_s is not None else "")
 
 
 def _end(course: Course) -> str:

@@ -1,10 +1,11 @@
 """The moment of a fault: whether it has come, and for a phase of the program, making sure that it is still in it."""
 
 import fnmatch
+import glob
 import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import Protocol
 
 import msgspec
@@ -15,15 +16,16 @@ from lastgood.core.layout import CHECKPOINTS_DIR, MANIFEST_FILE, parse_checkpoin
 from lastgood.core.numbering import is_temporary
 from lastgood.drill.checkpoints import open_files
 from lastgood.drill.fault import Scene
+from lastgood.drill.inotify import DirectoryEvents
 from lastgood.drill.measure import Watch
 from lastgood.drill.spec import COMMIT, RESTORE, SAVE, Kind, When
 from lastgood.drill.stopped import stopped
 from lastgood.launch.heartbeats import has_ranks_in, read_heartbeats
 from lastgood.trial.trial import Sight
 
-PATIENCE_S = 0.2
+PATIENCE_S = 0.1
 """So long a phase is watched for closely, before the drill looks after its other affairs again."""
-_PAUSE_S = 0.0002
+_PAUSE_S = 0.01
 
 
 def is_due(when: When, sight: Sight, *, began: float, before: Watch | None, first_saved_at: float | None) -> bool:
@@ -57,25 +59,21 @@ class Caught(msgspec.Struct, frozen=True):
 def caught_in(phase: str, scene: Scene) -> Iterator[Caught | None]:
     """Wait a moment for the phase; inside, all processes stand still in it. None if it did not come, or was over too soon:
     then nothing stands still, and it can be waited for again."""
-    record = scene.trial.newest_record()
-    if scene.trial.target.checkpoints or (record is not None and record.is_wrapped):
-        signs: _Signs = _ForeignFiles(scene, phase, record)
-    else:
-        signs = _OwnWords(scene, phase, record)
-    # A phase can be over in a millisecond: all that takes long is found out before.
-    players = _players(phase, scene)
-    end = time.monotonic() + PATIENCE_S
-    while players and time.monotonic() < end:
-        if not signs.now():
+    with ExitStack() as stack:
+        signs = stack.enter_context(closing(_signs_of(phase, scene)))
+        # A phase can be over in a millisecond: all that takes long is found out before.
+        players = _players(phase, scene)
+        end = time.monotonic() + PATIENCE_S
+        if not players:
             time.sleep(_PAUSE_S)
-            continue
-        with stopped(players):
-            # What was seen may be over by now; what is seen from here on stays so.
-            if evidence := signs.now():
-                yield Caught(scene.look(), evidence)
-                return
-    if not players:
-        time.sleep(_PAUSE_S)
+        while players and time.monotonic() < end:
+            if not signs.may_be_now():
+                continue
+            with stopped(players):
+                # What was seen may be over by now; what is seen from here on stays so.
+                if evidence := signs.now():
+                    yield Caught(scene.look(), evidence)
+                    return
     yield None
 
 
@@ -86,8 +84,20 @@ def _players(phase: str, scene: Scene) -> Sequence[psutil.Process]:
 
 
 class _Signs(Protocol):
+    def may_be_now(self) -> bool:
+        """True if it may be in the phase now. It takes little time, and has been waiting for most of that."""
+
     def now(self) -> str:
-        """What shows that the program is in the phase now; empty if nothing does. Quick."""
+        """What shows that the program is in the phase now; empty if nothing does."""
+
+    def close(self) -> None: ...
+
+
+def _signs_of(phase: str, scene: Scene) -> _Signs:
+    record = scene.trial.newest_record()
+    if scene.trial.target.checkpoints or (record is not None and record.is_wrapped):
+        return _ForeignFiles(scene, phase, record)
+    return _OwnWords(scene, phase, record)
 
 
 class _OwnWords:
@@ -100,6 +110,13 @@ class _OwnWords:
         self._directory = scene.trial.heartbeat_directory()
         self._checkpoints = scene.trial.place.job / CHECKPOINTS_DIR
         self._committed: set[str] = set()
+
+    def may_be_now(self) -> bool:
+        # Not even a short sleep: a save can be shorter than what a sleep takes.
+        return bool(self.now())
+
+    def close(self) -> None:
+        """Nothing is open."""
 
     def now(self) -> str:
         if self._phase == COMMIT:
@@ -140,6 +157,18 @@ class _ForeignFiles:
         self._pattern = os.path.realpath(pattern) if pattern else ""
         self._phase = phase
         self._processes = scene.trial.of_command()
+        places = {os.path.dirname(self._pattern), *map(os.path.dirname, glob.glob(self._pattern))}
+        self._events = DirectoryEvents([place for place in places if os.path.isdir(place)])
+
+    def may_be_now(self) -> bool:
+        if not self._is_possible:
+            time.sleep(_PAUSE_S)
+            return False
+        # Something is done there: whether it is a save is seen when it stands still.
+        return self._events.wait(_PAUSE_S) if self._events.is_watching else bool(self.now())
+
+    def close(self) -> None:
+        self._events.close()
 
     def now(self) -> str:
         if not self._is_possible:

@@ -92,7 +92,7 @@ class _Drill:
         if not self._request.is_quick:
             self._say("the job undisturbed, for comparison")
             calm = self._course("undisturbed", self._call.way, [], self._call.target.limit_s)
-            if (said := judge_calm(calm)) is not None:
+            if (said := judge_calm(calm, is_handed_on=self._call.way is Way.LASTGOOD)) is not None:
                 return Drilled(said, tuple(faults), calm, None)
             self._calm = Calm(calm.start_s, calm.longest_silence_s, calm.took_s, calm.final_step or 0)
             self._say(_told(calm))

@@ -38,7 +38,10 @@ class _Damage(Fault):
         left = end_all(scene.trial.token)
         scene.wait_until(lambda sight: not sight.is_running, _END_LIMIT_S)
         # A save that was under way may have been committed meanwhile.
-        victim = _damageable(scene)[0]
+        found = _damageable(scene)
+        if not found:
+            raise NoVictimError("its only checkpoint was being replaced when it was stopped")
+        victim = found[0]
         self._hits = [(path, _content(path)) for path in self.files(victim, scene)]
         how = [self.damage(path, scene) for path, _ in self._hits]
         names = [str(path.relative_to(scene.trial.place.path)) for path, _ in self._hits]
@@ -137,11 +140,19 @@ class HalfDelete(_Damage):
 
 
 def largest(files: Sequence[Path]) -> Path:
-    return max(files, key=lambda path: path.stat().st_size)
+    return max(files, key=_size)
 
 
 def _damageable(scene: Scene) -> list[Saved]:
-    return [saved for saved in scene.checkpoints() if any(path.stat().st_size for path in saved.files)]
+    return [saved for saved in scene.checkpoints() if any(_size(path) for path in saved.files)]
+
+
+def _size(path: Path) -> int:
+    """0 for one that the program has deleted meanwhile."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _content(path: Path) -> bytes | None:
