@@ -24,6 +24,8 @@ _OF_TIME = re.compile(
 )
 """Names of what differs between any two runs."""
 LAUNCHER = re.compile(r"lastgood: attempt (\d+) of ")
+_OF_LAUNCHER = "lastgood: "
+"""What our launcher says, of steps too, is not the program's."""
 
 Series = dict[int, dict[str, str]]
 """Numbers stay as they are printed."""
@@ -63,7 +65,7 @@ def guess_step_pattern(lines: Iterable[str]) -> str:
     >>> guess_step_pattern(["hello", "step 1"])
     ''
     """
-    texts = list(lines)
+    texts = [text for text in lines if not text.startswith(_OF_LAUNCHER)]
     for pattern in _GUESSES:
         finder = re.compile(pattern)
         found = [int(match[1]) for text in texts if (match := finder.search(text))]
@@ -74,7 +76,8 @@ def guess_step_pattern(lines: Iterable[str]) -> str:
 
 
 def attempts_of(lines: Sequence[tuple[int, str]]) -> list[list[str]]:
-    """The output of each start, in order: of each (start, line), and of each attempt that our launcher announces in it."""
+    """The program's output in each start, in order, and in each attempt that our launcher announces; `lines` are pairs of
+    the start and what was said in it."""
     parts: list[list[str]] = []
     of_start, of_attempt = 0, 0
     for start, text in lines:
@@ -84,7 +87,8 @@ def attempts_of(lines: Sequence[tuple[int, str]]) -> list[list[str]]:
             parts.append([])
             attempt = int(announced[1]) if announced else 0
         of_start, of_attempt = start, attempt
-        parts[-1].append(text)
+        if not text.startswith(_OF_LAUNCHER):
+            parts[-1].append(text)
     return parts
 
 
@@ -93,7 +97,7 @@ def steps_in(lines: Iterable[str], pattern: str) -> list[int]:
     if not pattern:
         return []
     finder = re.compile(pattern)
-    return [step for text in lines if (step := _step(finder, text)) is not None]
+    return [step for text in lines if not text.startswith(_OF_LAUNCHER) and (step := _step(finder, text)) is not None]
 
 
 def series_of_attempts(parts: Sequence[Sequence[str]], finders: Finders) -> list[tuple[int, Series]]:

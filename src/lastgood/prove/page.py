@@ -102,7 +102,7 @@ def _equal_to(parts: Sequence[ProvedPart]) -> str:
     differing = [part for part in parts if part.kind == "differs"]
     if not differing:
         is_within = any(part.kind == "within" for part in parts)
-        return "the end, within the tolerance" if is_within else "the end, bit for bit"
+        return "the end, as far as allowed" if is_within else "the end, bit for bit"
     steps = [part.equal_to for part in differing if part.equal_to is not None]
     if steps:
         return f"step {min(steps):,}" if min(steps) else "not even its first step"

@@ -214,7 +214,7 @@ def _equal(run: Killed) -> tuple[Answer, str]:
         return Answer.UNKNOWN, "nothing could be compared" + (f": {'; '.join(notes[:3])}" if notes else "")
     told = ", ".join(f"{part.comparison.compared:,} {part.name}" for part in known if part.comparison.compared)
     if any(part.comparison.kind == "within" for part in known):
-        return Answer.WITHIN, f"{told} compared: all within the tolerance"
+        return Answer.WITHIN, f"{told} compared: not all equal, and all within what was allowed"
     return Answer.IDENTICAL, f"{told} equal bit for bit"
 
 

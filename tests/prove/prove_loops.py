@@ -1,6 +1,6 @@
 """A training loop in plain NumPy as its user writes it, right, and with each of the classic mistakes."""
 
-RIGHT = '''
+RIGHT = """
 import json
 import os
 import time
@@ -52,7 +52,10 @@ while step < 60:
     if step % 6 == 0:
         save()
 np.save("final.npy", w)
-'''
+"""
+
+
+PRINTS = '    print(f"step {step} loss {loss:.17g}")\n'
 
 
 def changed(*changes: tuple[str, str]) -> str:
@@ -79,9 +82,32 @@ NO_RANDOM_STATE = changed(*_NO_RANDOM)
 DATA_RESTARTS = changed(*_NO_POSITION)
 UNPADDED_NAMES = changed(("{step:06d}", "{step}"))
 IN_PLACE = changed(
-    ('    with open("out/new.tmp", "wb") as file:\n        np.savez(file, **state)\n', '    np.savez("out/last.npz", **state)\n'),
+    (
+        '    with open("out/new.tmp", "wb") as file:\n        np.savez(file, **state)\n',
+        '    np.savez("out/last.npz", **state)\n',
+    ),
     ('    os.replace("out/new.tmp", f"out/step_{step:06d}.npz")\n', ""),
 )
 NEVER_LOOKS = changed(("if names:", "if False:"))
 NEVER_SAVES = changed(("        save()", "        pass"))
 NOT_DETERMINISTIC = changed(("default_rng(3)", "default_rng()"))
+WITH_OPTION = changed(
+    ('if names:\n    saved = np.load(f"out/{names[-1]}")', "if len(sys.argv) > 2:\n    saved = np.load(sys.argv[2])"),
+    ("import os\n", "import os\nimport sys\n"),
+)
+
+WITH_LIBRARY = """
+import time
+
+import numpy as np
+
+import lastgood
+
+rng = np.random.default_rng(3)
+w = np.zeros(4)
+run = lastgood.Run({"rng": rng, "w": w}, job="job", every=6)
+for step in run.steps(60):
+    w += rng.normal(0, 0.01, 4)
+    run.log(w=float(w.sum()))
+    time.sleep(0.008)
+"""

@@ -1,0 +1,173 @@
+"""What a proof answers, from what its runs have shown."""
+
+import pytest
+
+from lastgood.prove.difference import Comparison, Difference, not_comparable
+from lastgood.prove.killing import Hit
+from lastgood.prove.plan_of_kills import Kill, Phase
+from lastgood.prove.resuming import Resumed
+from lastgood.prove.verdict import Answer, Killed, Part, judge
+
+HIT = Hit(Kill(Phase.BETWEEN, 1, step=15), True, 0.0, 15, 1, "SIGKILL to all its processes")
+MISSED = Hit(Kill(Phase.BETWEEN, 1, step=15), False, 0.0, 20, 1, "it ended before step 15 was seen")
+RESUMED = Resumed(killed_at=15, step=10, newest_step=10, newest="out/step_10.pt")
+EQUAL = Part("logged values", Comparison(kind="identical", compared=20))
+
+
+def differing(relative: float, step: int = 11) -> Part:
+    difference = Difference(what="loss", left="1.0", right="1.5", step=step, absolute=0.5, relative=relative, ulp=9)
+    comparison = Comparison(
+        kind="differs",
+        compared=20,
+        differing=9,
+        beyond=9,
+        first=difference,
+        first_beyond=difference,
+        largest_relative=difference,
+    )
+    return Part("logged values", comparison, equal_to=step - 1)
+
+
+def killed(
+    *parts: Part,
+    hit: Hit = HIT,
+    resumed: Resumed | None = RESUMED,
+    exit_code: int | None = 0,
+    words: tuple[str, ...] = (),
+) -> Killed:
+    return Killed("killed-1", (hit,), 1, (resumed,) if resumed else (), exit_code, 60.0, words, parts)
+
+
+def test_equal_in_every_bit_is_identical():
+    verdict = judge([EQUAL], [killed(EQUAL)])
+    assert verdict.answer is Answer.IDENTICAL
+    assert "20 logged values" in verdict.reason
+    assert verdict.answer.exit_code == 0
+
+
+def test_equal_within_a_tolerance_says_so():
+    within = Part("logged values", Comparison(kind="within", compared=20, differing=3))
+    assert judge([EQUAL], [killed(within)]).answer is Answer.WITHIN
+
+
+def test_other_numbers_with_exit_code_0_are_a_silent_divergence_and_say_where():
+    verdict = judge([EQUAL], [killed(differing(0.3))])
+    assert verdict.answer is Answer.DIVERGED
+    assert "exit code 0" in verdict.reason
+    assert "step 11, loss" in verdict.reason
+    assert verdict.answer.exit_code == 1
+
+
+def test_a_run_that_ends_at_another_step_diverged_also_where_all_matched_steps_are_equal():
+    short = Part("logged values", Comparison(kind="identical", compared=15), ends_at=15, should_end_at=20)
+    verdict = judge([EQUAL], [killed(short)])
+    assert verdict.answer is Answer.DIVERGED
+    assert "ended at step 15, the undisturbed run at step 20" in verdict.reason
+
+
+@pytest.mark.parametrize(("code", "told"), [(1, "exit code 1: ValueError: torn"), (-11, "SIGSEGV: ValueError: torn")])
+def test_a_run_that_fails_after_the_kill_did_not_resume(code: int, told: str):
+    verdict = judge([EQUAL], [killed(exit_code=code, words=("Traceback", "ValueError: torn"))])
+    assert verdict.answer is Answer.DID_NOT_RESUME
+    assert told in verdict.reason
+
+
+def test_a_refused_start_did_not_resume():
+    refused = Resumed(killed_at=15, step=None, newest_step=10, refused="earlier attempts saved, and nothing is there")
+    verdict = judge([EQUAL], [killed(resumed=refused, exit_code=80)])
+    assert verdict.answer is Answer.DID_NOT_RESUME
+    assert "nothing is there" in verdict.reason
+
+
+def test_beginning_at_zero_beside_a_checkpoint_did_not_resume_even_where_the_numbers_are_equal():
+    verdict = judge([EQUAL], [killed(EQUAL, resumed=Resumed(15, 0, 10, "out/step_10.pt"))])
+    assert verdict.answer is Answer.DID_NOT_RESUME
+    assert "out/step_10.pt (step 10) was there" in verdict.reason
+
+
+def test_beginning_at_zero_without_any_checkpoint_is_right():
+    assert judge([EQUAL], [killed(EQUAL, resumed=Resumed(3, 0, None))]).answer is Answer.IDENTICAL
+
+
+def test_resuming_from_an_older_checkpoint_lost_work_though_the_numbers_are_equal():
+    verdict = judge([EQUAL], [killed(EQUAL, resumed=Resumed(15, 4, 10, "out/step_10.pt", slack=2))])
+    assert verdict.answer is Answer.LOST_WORK
+    assert "6 steps lost" in verdict.reason
+
+
+def test_what_the_way_of_seeing_leaves_open_is_no_lost_work():
+    assert (
+        judge([EQUAL], [killed(EQUAL, resumed=Resumed(15, 8, 10, "out/step_10.pt", slack=2))]).answer
+        is Answer.IDENTICAL
+    )
+
+
+def test_both_lost_work_and_other_numbers_are_told():
+    run = killed(differing(0.3, step=5), resumed=Resumed(15, 4, 10, "out/step_10.pt"))
+    judged = judge([EQUAL], [run]).runs[0]
+    assert judged.answer is Answer.DIVERGED
+    assert [answer for answer, _ in judged.also] == [Answer.LOST_WORK]
+
+
+def test_a_kill_that_missed_is_unknown_even_where_all_is_equal():
+    verdict = judge([EQUAL], [killed(EQUAL, hit=MISSED, resumed=None)])
+    assert verdict.answer is Answer.UNKNOWN
+    assert "it ended before step 15 was seen" in verdict.reason
+    assert verdict.answer.exit_code == 3
+
+
+def test_the_limit_is_unknown():
+    verdict = judge([EQUAL], [killed(exit_code=None)])
+    assert verdict.answer is Answer.UNKNOWN
+    assert "limit of 60 s" in verdict.reason
+
+
+def test_nothing_compared_is_unknown():
+    verdict = judge([], [killed(Part("logged values", not_comparable("no step is in both")))])
+    assert verdict.answer is Answer.UNKNOWN
+    assert "no step is in both" in verdict.reason
+
+
+def test_a_job_that_differs_from_itself_is_told_apart_from_a_bad_resume():
+    verdict = judge([differing(0.3)], [killed(differing(0.4))])
+    assert verdict.answer is Answer.NOT_DETERMINISTIC
+    assert "0.4 against relative 0.3" in verdict.reason
+    assert verdict.answer.exit_code == 1
+
+
+def test_a_resumed_run_that_differs_far_more_than_two_undisturbed_ones_diverged():
+    verdict = judge([differing(1e-7)], [killed(differing(0.4))])
+    assert verdict.answer is Answer.DIVERGED
+    assert "two undisturbed runs differ already" in verdict.reason
+
+
+def test_an_equal_resume_of_a_job_that_differs_from_itself_proves_nothing():
+    assert judge([differing(0.3)], [killed(EQUAL)]).answer is Answer.NOT_DETERMINISTIC
+
+
+def test_the_worst_run_decides():
+    runs = [killed(EQUAL), killed(exit_code=1), killed(differing(0.1)), killed(EQUAL, hit=MISSED, resumed=None)]
+    verdict = judge([EQUAL], runs)
+    assert verdict.answer is Answer.DID_NOT_RESUME
+    assert [run.answer for run in verdict.runs] == [
+        Answer.IDENTICAL,
+        Answer.DID_NOT_RESUME,
+        Answer.DIVERGED,
+        Answer.UNKNOWN,
+    ]
+
+
+def test_one_missed_kill_among_equal_runs_leaves_the_answer_unknown():
+    assert judge([EQUAL], [killed(EQUAL), killed(EQUAL, hit=MISSED, resumed=None)]).answer is Answer.UNKNOWN
+
+
+def test_no_kill_at_all_is_unknown():
+    assert judge([EQUAL], []).answer is Answer.UNKNOWN
+
+
+def test_where_no_step_can_be_seen_a_run_that_takes_as_long_again_is_unknown():
+    by_time = Hit(Kill(Phase.BETWEEN, 1, after_s=5.0), True, 0.0, None, 1, "SIGKILL")
+    run = Killed("killed-1", (by_time,), 1, (Resumed(None, None, None),), 0, 60.0, (), (EQUAL,), 15.0, 10.0)
+    verdict = judge([EQUAL], [run])
+    assert verdict.answer is Answer.UNKNOWN
+    assert "--step-pattern" in verdict.reason
