@@ -13,6 +13,8 @@ def shown(argument: str) -> str:
 
     >>> shown("a b"), shown("plain"), shown("two\\nlines")
     ("'a b'", 'plain', "$'two\\\\nlines'")
+    >>> print(shown("\\udcff"), shown("\\ud800"))
+    $'\\xff' $'\\xed\\xa0\\x80'
     """
     if argument.isprintable():
         return shlex.quote(argument)
@@ -28,5 +30,8 @@ def _escaped(character: str) -> str:
         return _SHORT[character]
     if character.isprintable():
         return character
-    # Surrogates stand for bytes of a name that is not UTF-8; they are shown as those bytes.
-    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))
+    # Surrogates stand for bytes of a name that is not UTF-8; they are shown as those bytes. Others are no bytes of anything.
+    is_byte = "\udc80" <= character <= "\udcff"
+    return "".join(
+        f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogateescape" if is_byte else "surrogatepass")
+    )
