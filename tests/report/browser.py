@@ -110,6 +110,8 @@ class Browser:
         file.write_bytes(base64.b64decode(answer["data"]))
 
     def print_to_pdf(self) -> bytes:
+        """As a person prints: without backgrounds, except where the page insists on them."""
+        self._ask("Emulation.setEmulatedMedia", media="", features=[])
         answer = self._ask("Page.printToPDF", printBackground=False, preferCSSPageSize=True)
         return base64.b64decode(answer["data"])
 

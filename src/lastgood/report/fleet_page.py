@@ -45,7 +45,7 @@ def fleet_part(fleet: FleetReport, jobs: Sequence[Report], names: Sequence[str],
     )
     return together(
         [
-            element("h1", f"{counted(len(jobs), 'job')}"),
+            element("h1", f"Report on {counted(len(jobs), 'job')}"),
             verdict,
             _cards(fleet, lost_steps, lost_s, attempts, needing),
             element("h2", "Jobs, worst first"),

@@ -12,6 +12,10 @@ from html import escape
 _EMPTY = {"br", "hr", "input", "link", "meta", "path", "rect"}
 
 
+_SHORT = 12
+"""So many rows of a table are kept together on paper."""
+
+
 class Markup(str):
     """Text that is HTML already. Any other text is escaped when it becomes part of some."""
 
@@ -67,16 +71,17 @@ def table(
     def cell(kind: str, i: int, content: object, **more: object) -> Markup:
         return element(kind, content, class_="n" if i in right else None, **more)
 
-    body = together(
+    body = [
         element("tr", *(cell("td", i, c) if i else cell("th", i, c, scope="row") for i, c in enumerate(row)))
         for row in rows
-    )
+    ]
     inner = element(
         "table",
         element("caption", caption),
         element("thead", element("tr", *(cell("th", i, text, scope="col") for i, text in enumerate(head)))),
-        element("tbody", body),
+        element("tbody", *body),
         **attributes,
     )
     # Whoever has no mouse reaches what is cut off by focus and arrow keys.
-    return element("div", inner, class_="scroll", tabindex=0, role="region", aria_label=caption)
+    kind = "scroll short" if len(body) <= _SHORT else "scroll"
+    return element("div", inner, class_=kind, tabindex=0, role="region", aria_label=caption)

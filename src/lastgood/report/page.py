@@ -17,6 +17,7 @@ def job_part(report: Report, *, name: str, anchor: str, has_plots: bool, is_alon
     title = element("h1" if is_alone else "h2", name, " ", _badge(report), id=f"{anchor}-title")
     parts: list[Markup | None] = [
         title,
+        None if is_alone else element("p", element("a", "All jobs", href="#report"), class_="back"),
         element("p", element("code", shown(report.job)), class_="quiet"),
         element("p", element("code", f"$ {report.command}"), class_="quiet") if report.command else None,
         _verdict(report),
@@ -106,7 +107,7 @@ def _cards(report: Report) -> Markup:
         _card(
             "Lost",
             value(report.lost_steps, counted(report.lost_steps, "step"), "lost-steps"),
-            value(report.lost_s, f"{duration(report.lost_s)} from save to failure", "lost-s"),
+            value(report.lost_s, f"{duration(report.lost_s)} from save to failure" if report.lost_s else "", "lost-s"),
         ),
         _card(
             "Attempts",

@@ -38,7 +38,7 @@ def where_time_went(
 def _row(share: Share, prefix: str, *, has_gpus: bool) -> list[object]:
     hours = [words.NOTHING if share.gpu_hours is None else f"{share.gpu_hours:,.2f}"] if has_gpus else []
     return [
-        together([swatch(share.kind), share.kind]),
+        element("span", swatch(share.kind), share.kind, class_="nowrap"),
         value(share.seconds, duration(share.seconds), f"{prefix}{share.kind}"),
         words.percent(share.share),
         *hours,
