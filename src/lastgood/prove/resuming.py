@@ -6,6 +6,7 @@ import msgspec
 
 from lastgood.core.accounting import Record
 from lastgood.core.events import Event
+from lastgood.core.numbering import numbers_in
 from lastgood.prove.checkpoint_files import Units, saves_of
 from lastgood.prove.killing import Hit
 from lastgood.prove.output_lines import attempts_of, steps_in
@@ -98,6 +99,16 @@ def _by_output(shown: Shown, hit: Hit, units: Units, profile: Profile, step_patt
     broken = {units.unit_of(text.partition(": ")[0]) for text in hit.unsound}
     whole = [save for save in saves if save.path not in broken]
     newest, is_destroyed = _newest(whole, saves)
+    if not after and (before_it := _by_next_save(shown, hit, units, profile)) is not None:
+        return Resumed(
+            killed_at=hit.step,
+            step=_number_of(before_it),
+            newest_step=_number_of(newest.path) if newest is not None else None,
+            newest=newest.path if newest is not None else "",
+            used=before_it,
+            there=tuple(save.path for save in whole),
+            is_destroyed=is_destroyed,
+        )
     return Resumed(
         killed_at=max(before, default=hit.step),
         step=None if not after else max(after[0] - min(_first(profile), every), 0),
@@ -107,6 +118,24 @@ def _by_output(shown: Shown, hit: Hit, units: Units, profile: Profile, step_patt
         there=tuple(save.path for save in whole),
         is_destroyed=is_destroyed,
     )
+
+
+def _by_next_save(shown: Shown, hit: Hit, units: Units, profile: Profile) -> str | None:
+    """Where no line tells a step: the checkpoint that the undisturbed run wrote before the one that is written first after
+    the resume; empty for the very first. None if their names do not tell."""
+    names = [save.path for save in profile.saves]
+    if len({*names}) < len(names) or not all(numbers_in(name) for name in names):
+        return None
+    started = [one for one in shown.written if one.since > hit.at]
+    first = next((save.path for save in saves_of(started, units, shown.began)), None)
+    if first not in names:
+        return None
+    place = names.index(first)
+    return names[place - 1] if place else ""
+
+
+def _number_of(path: str) -> int:
+    return max(numbers_in(path)[-1:], default=0)
 
 
 def _newest(whole: Sequence[Save], saves: Sequence[Save]) -> tuple[Save | None, bool]:

@@ -206,4 +206,6 @@ def _told_killed(killed: Killed) -> str:
     if not killed.resumed:
         return killed.hits[-1].detail if killed.hits else "not killed"
     one = killed.resumed[-1]
-    return f"killed at step {one.killed_at}, resumed from {one.step}, exit code {killed.exit_code}"
+    at = "killed" if one.killed_at is None else f"killed at step {one.killed_at}"
+    after = "" if one.step is None else f", resumed from {one.step}"
+    return f"{at}{after}, exit code {killed.exit_code}"
