@@ -15,6 +15,9 @@ from lastgood.launch.ports import Result
 _PART = re.compile(r"\.part(\d{4,})$")
 _RELION_PARTS = ("data.star", "model.star", "sampling.star", "optimiser.star", "classes.mrcs", "class001.mrc")
 _PROCESSOR = re.compile(r"processors?\d+(?:_\d+-\d+)?")
+_SUMS = r"^\s*energy_n?(?:sum|aver|steps)"
+_STEPS_OF_PART = r"\bnsteps:|\bsum steps:"
+"""Averages are taken from the start of a part on: where a run went on in files of its own, they are others."""
 _IN_CHECKPOINT = (
     r"^GROMACS (?:version|build)",
     r"^generating (?:program|time|host)",
@@ -36,18 +39,24 @@ def _gromacs(command: list[str], directory: str) -> Iterator[Result]:
     base = _value(command, "-deffnm")
     program = next((word for word in command if os.path.basename(word).startswith("gmx")), "gmx")
     dump = (program, "-quiet", "dump")
+    in_parts = False
     for name, option, default, suffix, kind, flag in (
         ("energies", "-e", "ener", ".edr", "gromacs energies", "-e"),
         ("trajectory", "-o", "traj", ".trr", "gromacs trajectory", "-f"),
         ("compressed trajectory", "-x", "traj_comp", ".xtc", "gromacs trajectory", "-f"),
     ):
         named = _with_suffix(_value(command, option) or base or default, suffix)
-        yield Result(name, tuple(_parts(directory, named)), kind, shown_by=(*dump, flag, "{path}"))
+        paths = tuple(_parts(directory, named))
+        in_parts = in_parts or len(paths) > 1
+        leave_out = (_STEPS_OF_PART,) if kind == "gromacs energies" and in_parts else ()
+        yield Result(name, paths, kind, leave_out, (*dump, flag, "{path}"))
     final = _with_suffix(_value(command, "-c") or base or "confout", ".gro")
     yield Result("final coordinates", tuple(_parts(directory, final)[-1:]))
     state = _with_suffix(_value(command, "-cpo") or base or "state", ".cpt")
     there = (state,) if os.path.isfile(os.path.join(directory, state)) else ()
-    yield Result("final state", there, "text", _IN_CHECKPOINT, (*dump, "-cp", "{path}"))
+    yield Result(
+        "final state", there, "text", (*_IN_CHECKPOINT, *([_SUMS] if in_parts else [])), (*dump, "-cp", "{path}")
+    )
 
 
 def _parts(directory: str, name: str) -> list[str]:

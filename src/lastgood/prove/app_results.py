@@ -58,6 +58,7 @@ def in_all(answers: Sequence[tuple[str, Comparison]]) -> Comparison:
 
 def _compare(left: Path, one: Result, right: Path, other: Result, rule: Rule) -> Comparison:
     paths = [[root / path for path in result.paths] for root, result in ((left, one), (right, other))]
+    leave_out = tuple(dict.fromkeys([*rule.leave_out, *one.leave_out, *other.leave_out]))
     with explained("compare", paths[0][0]):
         if one.kind == LOG:
             a, b = (read_thermo(side) for side in paths)
@@ -72,7 +73,7 @@ def _compare(left: Path, one: Result, right: Path, other: Result, rule: Rule) ->
                 ]
             )
         if not one.shown_by:
-            of_kind = Rule(rule.tolerance, one.kind, (*rule.leave_out, *one.leave_out))
+            of_kind = msgspec.structs.replace(rule, kind=one.kind, leave_out=leave_out)
             return compare_files(paths[0][0], paths[1][0], of_kind, where=one.name)
         if len(paths[0]) == len(paths[1]) == 1 and are_same_bytes(Raw(paths[0][0]), Raw(paths[1][0])):
             return Comparison(kind="identical", compared=paths[0][0].stat().st_size)
@@ -84,10 +85,10 @@ def _compare(left: Path, one: Result, right: Path, other: Result, rule: Rule) ->
         ]
         framing = FRAMINGS.get(one.kind)
         if framing is not None:
-            sides = [Frames(tuple(map(Raw, side)), framing) for side in texts]
+            sides = [Frames(tuple(map(Raw, side)), framing, leave_out) for side in texts]
             hold_frames(tally, *sides, where=one.name)
         else:
-            lines = [Lines(Raw(side[0]), "text", (*rule.leave_out, *one.leave_out), is_labelled=True) for side in texts]
+            lines = [Lines(Raw(side[0]), "text", leave_out, is_labelled=True) for side in texts]
             hold_lines(tally, *lines, where=one.name)
     answer = tally.comparison(f"{one.name} holds nothing")
     # Where files are left out by their lines, that is so in every run: it need not be said.

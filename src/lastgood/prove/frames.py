@@ -44,6 +44,8 @@ class Frames(msgspec.Struct, frozen=True):
 
     raws: tuple[Raw, ...]
     framing: Framing = LAMMPS
+    leave_out: tuple[str, ...] = ()
+    """Regular expressions of lines that are not compared."""
 
 
 class _Frame(msgspec.Struct, frozen=True):
@@ -64,7 +66,15 @@ def hold_frames(tally: Tally, left: Frames, right: Frames, *, where: str = "") -
             tally.note(
                 f"{where or left.raws[0].path.name}: the {run} run wrote {steps:,} frames twice; the last counts"
             )
-    for step in sorted(one.keys() | other.keys()):
+    patterns = [*left.leave_out, *right.leave_out]
+    leave_out = re.compile("|".join(f"(?:{pattern})" for pattern in patterns)) if patterns else None
+    more = [step for step in sorted(other.keys() - one.keys()) if one and step < max(one)]
+    if more:
+        # Written as it was stopped: more is nothing wrong.
+        tally.note(
+            f"{where or left.raws[0].path.name}: the other run has {len(more):,} frames more, first at step {more[0]:,}"
+        )
+    for step in sorted((one.keys() | other.keys()) - set(more)):
         if step not in one or step not in other:
             reason = "only in the undisturbed run" if step in one else "only in the other run"
             difference = Difference(what="frame", left="", right="", where=where, step=step, reason=reason)
@@ -80,7 +90,8 @@ def hold_frames(tally: Tally, left: Frames, right: Frames, *, where: str = "") -
             hold(tally, "frame", *heads, where=where, step=step)
             hold(tally, "", *rows, where=where, step=step)
         else:
-            _hold_lines(tally, texts[0].decode("latin-1"), texts[1].decode("latin-1"), where, step)
+            a, b = (_kept(text.decode("latin-1"), leave_out) for text in texts)
+            _hold_lines(tally, a, b, where, step)
 
 
 def _read(frame: _Frame, *, is_without_first_line: bool) -> bytes:
@@ -123,12 +134,15 @@ def _step(finder: "re.Pattern[bytes]", head: bytes) -> int:
     return int(match[1]) if match else -1
 
 
-def _hold_lines(tally: Tally, left: str, right: str, where: str, step: int) -> None:
-    lines = [[line.strip() for line in text.splitlines() if line.strip()] for text in (left, right)]
-    if len(lines[0]) != len(lines[1]):
-        hold(tally, "frame", *lines, where=where, step=step)
+def _kept(text: str, leave_out: "re.Pattern[str] | None") -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip() and not (leave_out and leave_out.search(line))]
+
+
+def _hold_lines(tally: Tally, left: list[str], right: list[str], where: str, step: int) -> None:
+    if len(left) != len(right):
+        hold(tally, "frame", left, right, where=where, step=step)
         return
-    for number, (a, b) in enumerate(zip(*lines, strict=True), 1):
+    for number, (a, b) in enumerate(zip(left, right, strict=True), 1):
         if a == b:
             tally.add_equal()
         else:
