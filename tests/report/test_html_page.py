@@ -201,6 +201,15 @@ def test_plots_of_a_large_job_stay_small():
     assert text.count('<svg class="chart') == 6
 
 
+def test_of_many_jobs_the_worst_are_there_in_full():
+    jobs = [made_report(f"/runs/{i}", killed_after=(70 + i % 50,)) for i in range(150)]
+    text = page_of(fleet_of(*jobs), has_plots=False)
+    assert len(text.encode()) < 900_000
+    assert text.count("<section ") == 40 and "The 40 jobs that come first are here in full" in text
+    assert len(values(text, "job-attempts")) == 150
+    assert values(text, "fleet-lost-steps") == [sum(job.lost_steps for job in jobs)]
+
+
 def test_columns_lose_nothing():
     report = made_report(killed_after=[70 + i * 37 % 100 for i in range(600)])
     assert is_in_columns(report.spans)

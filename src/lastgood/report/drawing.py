@@ -21,6 +21,7 @@ BESIDE_PX = 90
 """Around a label; and what the labels of the other axis take."""
 _MOST_POINTS = 240
 _MOST_MARKS = 60
+MOST_LINES = 200
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600,
             7200, 14400, 21600, 43200, 86400, 172800, 432000, 864000)  # fmt: skip
 """Steps of an axis of durations that people read without reckoning."""
@@ -68,8 +69,11 @@ def draw_saves(axes: Any, saves: Sequence[Point]) -> None:
 
 
 def draw_faults(axes: Any, marks: Sequence[Mark], courses: Sequence[Course]) -> None:
-    """A cross where an attempt was interrupted, at the step that it had reached; many are lines at the lower edge."""
+    """A cross where an attempt was interrupted, at the step that it had reached; many are lines at the lower edge, and
+    those that would be a black bar there are left to the strip."""
     seen = [mark for mark in marks if mark.kind == "fault"]
+    if len(seen) > MOST_LINES:
+        return
     if not are_drawn(len(seen)):
         x = [at for mark in seen for at in (mark.at, mark.at, math.nan)]
         edge = axes.get_xaxis_transform()
@@ -129,7 +133,14 @@ def draw_strip(axes: Any, spans: Sequence[Span], begin: float, end: float) -> No
 
 def draw_points(axes: Any, points: Sequence[Point], role: str, begin: float, end: float, room: int) -> None:
     kept = thinned(list(points), begin, end, room)
-    axes.plot([at for at, _ in kept], [value for _, value in kept], "o", color=STAND_IN[role], markersize=5, zorder=4)
+    axes.plot(
+        [at for at, _ in kept],
+        [value for _, value in kept],
+        "o",
+        color=STAND_IN[role],
+        markersize=5 if are_drawn(len(kept)) else 3,
+        zorder=4,
+    )
 
 
 def set_time_axis(axes: Any, begin: float, end: float, width_px: int) -> None:

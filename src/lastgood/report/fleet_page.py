@@ -29,7 +29,7 @@ def worst_first(jobs: Sequence[Report]) -> list[Report]:
 
 
 def fleet_part(fleet: FleetReport, jobs: Sequence[Report], names: Sequence[str], anchors: Sequence[str]) -> Markup:
-    """`jobs` in the order of the page, with their names and where they stand in it."""
+    """`jobs` in the order of the page, with their names and where they stand in it ("": they do not)."""
     lost_steps, lost_s = sum(job.lost_steps for job in jobs), sum(job.lost_s for job in jobs)
     attempts = sum(len(job.attempts) for job in jobs)
     needing = [job for job in jobs if advice_on(job)]
@@ -110,7 +110,7 @@ def _rows(
         own = (begin, end) if is_common or not job.spans else (job.spans[0].begin, job.spans[-1].end)
         rows.append(
             [
-                element("a", name, href=f"#{anchor}"),
+                element("a", name, href=f"#{anchor}") if anchor else name,
                 element("span", job.state, class_=words.state_class(job)),
                 _small_strip(job, name, own) if job.spans else words.NOTHING,
                 value(job.ettr.share, words.percent(job.ettr.share), "job-ettr") if job.ettr else words.NOTHING,

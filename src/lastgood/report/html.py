@@ -13,6 +13,9 @@ from lastgood.report.words import counted
 MOST_JOBS_WITH_PLOTS = 8
 """Plots of more would make the page slow to make, and large."""
 
+MOST_JOBS_IN_FULL = 40
+"""The others have their row in the table of all."""
+
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
 
@@ -21,14 +24,15 @@ def page_of(fleet: FleetReport, *, has_plots: bool | None = None) -> str:
     can_plot = charts.is_possible() if has_plots is None else has_plots
     jobs = fleet_page.worst_first(fleet.jobs)
     names = words.job_names([job.job for job in jobs])
-    anchors = [f"job-{i + 1}" for i in range(len(jobs))]
+    anchors = [f"job-{i + 1}" if i < MOST_JOBS_IN_FULL else "" for i in range(len(jobs))]
     is_alone = len(jobs) == 1
     parts: list[Markup | None] = [fleet_page.not_read_part(fleet.not_read)]
     if not is_alone:
         parts.append(fleet_page.fleet_part(fleet, jobs, names, anchors))
     for i, (job, name, anchor) in enumerate(zip(jobs, names, anchors, strict=True)):
-        has_own = can_plot and i < MOST_JOBS_WITH_PLOTS
-        parts.append(page.job_part(job, name=name, anchor=anchor, has_plots=has_own, is_alone=is_alone))
+        if anchor:
+            has_own = can_plot and i < MOST_JOBS_WITH_PLOTS
+            parts.append(page.job_part(job, name=name, anchor=anchor, has_plots=has_own, is_alone=is_alone))
     title = f"{names[0]}: {jobs[0].state}" if is_alone else counted(len(jobs), "job")
     return "<!doctype html>\n" + element(
         "html",
@@ -80,6 +84,10 @@ def _footer(jobs: int, *, can_plot: bool) -> list[Markup]:
         lines.append("Without plots: matplotlib is not installed. pip install 'lastgood[plot]' gives them.")
     elif jobs > MOST_JOBS_WITH_PLOTS:
         lines.append(
-            f"Plots are drawn for the {MOST_JOBS_WITH_PLOTS} jobs that come first; a report on one job has them always."
+            f"Plots are drawn for the {MOST_JOBS_WITH_PLOTS} jobs that come first: a report on one job has them."
+        )
+    if jobs > MOST_JOBS_IN_FULL:
+        lines.append(
+            f"The {MOST_JOBS_IN_FULL} jobs that come first are here in full, the others have their row: a report on one has all."
         )
     return [element("p", line) for line in lines]

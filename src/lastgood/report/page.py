@@ -150,7 +150,9 @@ def _time_line(report: Report, anchor: str, *, has_plots: bool) -> Markup:
         picture = charts.progress_chart(report, prefix=f"{anchor}p")
         key: list[Markup | None] = [
             _tick("○", "a save") if drawing.are_drawn(report.save_figures.saves) else None,
-            _tick("×" if drawing.are_drawn(len(marks)) else "|", "an attempt was interrupted"),
+            _tick("×" if drawing.are_drawn(len(marks)) else "|", "an attempt was interrupted")
+            if len(marks) <= drawing.MOST_LINES
+            else None,
             _tick("#", "number of an attempt"),
         ]
     else:
@@ -164,6 +166,10 @@ def _time_line(report: Report, anchor: str, *, has_plots: bool) -> Markup:
     kinds = [share.kind for share in report.shares if share.seconds > 0]
     swatches = [element("li", swatch(kind), kind) for kind in kinds]
     drawn = f"{what}."
+    if has_plots and not drawing.are_drawn(report.save_figures.saves):
+        drawn += " Saves are too many to be marked one by one" + (
+            ", and so are interruptions." if len(marks) > drawing.MOST_LINES else "."
+        )
     if strips.is_in_columns(report.spans):
         drawn += (
             f" The strip draws {len(report.spans):,} spans as {strips.COLUMNS} columns; each is filled by the shares of what "
