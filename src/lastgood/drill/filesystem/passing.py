@@ -40,6 +40,7 @@ class Passing:
         self._root = f"/proc/self/fd/{below}"
         self._table = table
         self._changes = changes
+        self._failed_reads: dict[tuple[int, int], int] = {}
 
     # -- helpers
 
@@ -126,7 +127,14 @@ class Passing:
         file.direct_io = file.flags & os.O_ACCMODE == os.O_WRONLY
 
     def read(self, path: str, size: int, offset: int, file: Any) -> bytes:
-        self._enter("read")
+        # The kernel reads ahead first, and forgets the error of that: only the one that it then gets itself is told.
+        if error_again := self._failed_reads.pop((file.fh, offset), 0):
+            raise OSError(error_again, os.strerror(error_again))
+        try:
+            self._enter("read")
+        except OSError as error:
+            self._failed_reads[file.fh, offset] = error.errno or errno.EIO
+            raise
         data = os.pread(file.fh, size, offset)
         self._table.move(len(data))
         return data
