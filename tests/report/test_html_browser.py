@@ -1,7 +1,9 @@
 """The page in a real browser: no complaint, no request, all there on a phone and on paper, readable in both schemes."""
 
 import itertools
+import os
 import re
+import signal
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,9 +11,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from lastgood.cli.main import main
 from lastgood.report.html import page_of
 from lastgood.report.model import FleetReport, Problem
 from lastgood.report.style import DARK, LIGHT
+from lastgood.trial.place import make_place
+from lastgood.trial.target import Target, Way
+from lastgood.trial.trial import Trial
 from report.browser import Browser
 from report.example import example_fleet, example_report
 from report.made_reports import fleet_of, made_report
@@ -240,3 +246,47 @@ def test_links_of_the_fleet_lead_to_the_jobs(browser, pages):
     browser.look_as()
     browser.open(pages["fleet"])
     assert browser.ask("[...document.querySelectorAll('main a')].every(a => document.getElementById(a.hash.slice(1)))")
+
+
+LOOP = """
+import time
+import numpy as np
+import lastgood
+values = np.zeros(1000)
+run = lastgood.Run({"values": values}, every=10)
+for step in run.steps(120):
+    values += 1
+    time.sleep(0.02)
+"""
+
+
+def test_the_page_of_a_job_that_was_really_killed_shows_its_journal(browser, tmp_path):
+    """Two kills; then what `--format json` says is held against what the browser shows."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "loop.py").write_text(LOOP)
+    target = Target(command=("python", "loop.py"), directory=tmp_path / "work", limit_s=120)
+    with Trial(target, make_place(tmp_path / "trials", "killed", target), Way.LASTGOOD) as trial:
+        trial.start()
+        for step in (23, 67):
+            assert trial.wait_until(lambda sight, step=step: (sight.step or 0) >= step and bool(trial.ranks()), 60)
+            os.kill(trial.ranks()[0].pid, signal.SIGKILL)
+        trial.finish(120)
+        job = trial.place.job
+        for name, output in (("json", "report.json"), ("html", "report.html")):
+            assert main(["report", str(job), "--format", name, "--output", str(tmp_path / output)]) == 0
+    (report,) = msgspec.json.decode((tmp_path / "report.json").read_bytes(), type=FleetReport).jobs
+    assert len(report.attempts) == 3 and report.reached_step == 120
+    browser.look_as()
+    browser.open(tmp_path / "report.html")
+    assert (browser.requests, browser.complaints, browser.ask(COLLISIONS)) == ([], [], [])
+    shown = dict(browser.ask("[...document.querySelectorAll('data')].map(e => [e.dataset.is, e.value])"))
+    assert int(shown["attempts"]) == 3 and int(shown["faults"]) == 2
+    assert int(shown["saves"]) == len(report.saves)
+    assert float(shown["lost-s"]) == report.lost_s
+    assert float(shown["ettr"]) == report.ettr.share
+    lost = browser.ask(f"{TEXT}('[data-is=attempt-lost-steps]')")
+    assert lost == [f"{line.lost_steps}" if line.lost_steps else "–" for line in report.attempts]
+    assert browser.ask("[...document.querySelectorAll('[data-of=checkpoints] tbody th data')].map(e => +e.value)") == [
+        one.step for one in report.checkpoints
+    ]
+    assert browser.ask("document.querySelectorAll('svg.chart.wide').length") >= 2
