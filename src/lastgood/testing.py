@@ -115,5 +115,7 @@ def _words(command: Sequence[str] | str) -> tuple[str, ...]:
 
 
 def _option(options: Sequence[str], name: str) -> str:
+    """Its value, given as a word of its own or behind `=`; empty if it is not there."""
     words = list(options)
-    return words[words.index(name) + 1] if name in words[:-1] else ""
+    joined = next((word.partition("=")[2] for word in words if word.startswith(f"{name}=")), "")
+    return words[words.index(name) + 1] if name in words[:-1] else joined

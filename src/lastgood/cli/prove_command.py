@@ -162,7 +162,8 @@ def _options(parsed: argparse.Namespace) -> tuple[str, ...]:
     for name in RUN_OPTIONS:
         value = getattr(parsed, name)
         if value is not None:
-            words += [f"--{name.replace('_', '-')}", value]
+            # In one word: a value may begin with a dash itself.
+            words.append(f"--{name.replace('_', '-')}={value}")
     return tuple(words)
 
 
@@ -171,7 +172,7 @@ def _check_ways(parsed: argparse.Namespace, options: tuple[str, ...], *, is_agai
 
     if not is_again:
         return
-    if others := [word for word in options[::2] if word != "--checkpoints"]:
+    if others := [word.partition("=")[0] for word in options if not word.startswith("--checkpoints=")]:
         given = "--again" if parsed.again else "--resume-command"
         raise UsageError(f"{given} and {others[0]}: who starts the killed command again?", remedy="give one of them")
     if parsed.again and parsed.resume_command:
@@ -183,7 +184,7 @@ def _way(options: tuple[str, ...], *, is_again: bool) -> "Way | None":
 
     if is_again:
         return Way.AGAIN
-    is_named = any(word in ("--app", "--checkpoints") for word in options[::2])
+    is_named = any(word.startswith(("--app=", "--checkpoints=")) for word in options)
     return Way.LASTGOOD if is_named else None
 
 

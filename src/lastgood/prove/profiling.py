@@ -50,7 +50,7 @@ def learn(shown: Shown, target: Target, way: Way | None, values: dict[str, str])
     units = msgspec.structs.replace(units, are_numbered_by_step=is_by_step)
     saves = saves_of(_with_steps(shown, pattern), units, shown.began) or _told_saves(shown)
     profile = Profile(shown.duration_s, saves, last, min(steps, default=None))
-    return Known(chosen, reason, profile, units, finders, () if _app_of(target) else _aims(shown, units, saves))
+    return Known(chosen, reason, profile, units, finders, () if application_of(target) else _aims(shown, units, saves))
 
 
 def _with_steps(shown: Shown, pattern: str) -> list[Written]:
@@ -93,8 +93,10 @@ def _way(way: Way | None, target: Target, *, is_with_library: bool) -> tuple[Way
     return Way.AGAIN, "the same command again: it does not use lastgood, and no other way was given"
 
 
-def _app_of(target: Target) -> bool:
-    return "--app" in target.options
+def application_of(target: Target) -> str:
+    """What --app names; empty if nothing does."""
+    at = target.options.index("--app") + 1 if "--app" in target.options else len(target.options)
+    return target.options[at] if at < len(target.options) else ""
 
 
 def _by_journal(shown: Shown) -> Profile:
@@ -131,7 +133,7 @@ def _units(shown: Shown, target: Target, pattern: str) -> Units:
             return any(fnmatch.fnmatchcase("/".join(parts[: i + 1]), pattern) for i in range(len(parts)))
 
         return matching(shown.written, is_match)
-    if _app_of(target):
+    if application_of(target):
         names = [str(e.data.get("name", "")) for r in shown.records for e in r.events if e.kind == "committed"]
         return Units(tuple(dict.fromkeys(kind_of(os.path.normpath(name)) for name in names if name)))
     told = [line.at for line in shown.lines if steps_in([line.text], pattern)]

@@ -1,0 +1,155 @@
+"""`lastgood prove` as its user meets it: the page, the exit codes, JSON, JUnit, and bad calls."""
+
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import msgspec
+import prove_loops as loops
+import pytest
+
+from lastgood.prove.document import ProveAnswer
+from lastgood.prove.junit import junit
+from lastgood.prove.page import page
+
+
+def lastgood(directory: Path, *words: object) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "lastgood", "prove", *map(str, words)]
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    (tmp_path / "mine").mkdir()
+    return tmp_path / "mine"
+
+
+def write(directory: Path, source: str) -> Path:
+    (directory / "train.py").write_text(source)
+    return directory
+
+
+@pytest.mark.slow
+def test_the_page_shows_each_run_and_ends_with_the_answer(mine: Path):
+    said = lastgood(write(mine, loops.RIGHT), "--kills", 1, "--", sys.executable, "train.py")
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert "Traceback" not in said.stderr
+    lines = said.stdout.splitlines()
+    assert any(line.startswith("killed-1 ") and line.endswith("the end, bit for bit") for line in lines)
+    assert lines[-1].startswith("IDENTICAL: 60 logged values")
+    assert "undisturbed-2: as the first" in said.stderr
+    assert "kept" not in said.stdout
+    assert sorted(path.name for path in mine.iterdir()) == ["train.py"], "the user's own directory is left alone"
+
+
+@pytest.mark.slow
+def test_a_difference_is_exit_code_1_and_its_runs_are_kept_and_named(mine: Path, tmp_path: Path):
+    write(mine, loops.NO_RANDOM_STATE)
+    report = tmp_path / "proof.xml"
+    kept = tmp_path / "kept"
+    said = lastgood(mine, "--kills", 1, "--json", "--keep", kept, "--junit", report, "--", sys.executable, "train.py")
+    assert said.returncode == 1
+    answer = msgspec.json.decode(said.stdout, type=ProveAnswer)
+    assert answer.answer == "diverged"
+    assert answer.runs[0].kills[0].resumed_from == answer.runs[0].parts[0].equal_to
+    assert answer.runs[0].parts[0].first is not None
+    assert answer.kept == str(kept)
+    assert (kept / "killed-1" / "output.txt").read_text().count("step 60 ") == 1
+    suite = ET.parse(report).getroot()
+    assert int(suite.get("tests", "0")) == len(suite.findall(".//testcase"))
+    assert [case.get("name") for case in suite.findall(".//testcase[failure]")] == [
+        "killed-1: logged values",
+        "killed-1: values in final files",
+    ]
+
+
+@pytest.mark.slow
+def test_a_tolerance_that_is_wide_enough_makes_it_yes(mine: Path):
+    write(mine, loops.NO_RANDOM_STATE)
+    words = ("--kills", 1, "--rtol", 100, "--atol", 1e3, "--file", "final.npy", "--", sys.executable, "train.py")
+    said = lastgood(mine, *words)
+    assert said.returncode == 0, said.stdout
+    assert "WITHIN TOLERANCE" in said.stdout
+
+
+@pytest.mark.slow
+def test_a_command_that_never_saves_is_exit_code_3(mine: Path):
+    said = lastgood(write(mine, loops.NEVER_SAVES), "--", sys.executable, "train.py")
+    assert said.returncode == 3
+    assert "never checkpoints" in said.stdout
+    assert "--checkpoints" in said.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        ((), 2, "which command"),
+        (("--", "no-such-program-anywhere"), 127, "no such command"),
+        (("--kills", "0", "--", sys.executable, "x.py"), 2, "--kills 0"),
+        (("--limit", "5", "--", sys.executable, "x.py"), 2, "not a duration"),
+        (("--value", "loss", "--", sys.executable, "x.py"), 2, "NAME=REGEX"),
+        (("--value", "loss=loss", "--", sys.executable, "x.py"), 2, "no group"),
+        (("--step-pattern", "step (", "--", sys.executable, "x.py"), 2, "no regular expression"),
+        (("--again", "--app", "gromacs", "--", sys.executable, "x.py"), 2, "--again and --app"),
+        (("--resume-arg=--resume", "--", sys.executable, "x.py"), 2, "--checkpoints"),
+        (("--resume-command", "python 'x", "--", sys.executable, "x.py"), 2, "quotes"),
+        (("--directory", "nowhere", "--", sys.executable, "x.py"), 2, "no such directory"),
+        (("--rtol", "-1", "--", sys.executable, "x.py"), 2, "--rtol"),
+        (("--keep", ".", "--", sys.executable, "x.py"), 2, "not empty"),
+    ],
+)
+def test_a_bad_call_says_what_is_wrong_before_anything_runs(
+    mine: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    code: int,
+    told: str,
+):
+    from lastgood.cli.main import main
+
+    (mine / "x.py").write_text("raise SystemExit('it ran')")
+    monkeypatch.chdir(mine)
+    try:
+        found = main(["prove", *words])
+    except SystemExit as end:
+        found = int(end.code or 0)
+    out, err = capfd.readouterr()
+    assert found == code, err
+    assert told in err
+    assert "it ran" not in out + err
+
+
+def answer_of(**changes: object) -> ProveAnswer:
+    members = {
+        "format": 1,
+        "command": ["python", "a b.py"],
+        "answer": "unknown",
+        "reason": "undisturbed, it ends with exit code 1: \x1b[31m<bad> & worse\x00",
+        "way": "",
+        "steps": None,
+        "checkpoints": 0,
+        "checkpoint_files": [],
+        "took_s": 1.5,
+        "pair": [],
+        "runs": [],
+        "why": [],
+        "notes": [],
+        "output_tail": ["\x1b[2J]]>"],
+        "kept": "",
+    }
+    return msgspec.convert({**members, **changes}, ProveAnswer)
+
+
+def test_junit_is_well_formed_whatever_a_program_has_printed():
+    root = ET.fromstring(junit(answer_of()).encode())
+    (case,) = root.findall(".//testcase")
+    (error,) = case.findall("error")
+    assert "<bad> & worse" in error.get("message", "")
+    assert root.get("errors") == "1"
+
+
+def test_the_page_cannot_play_tricks_with_a_terminal():
+    assert "\x1b" not in page(answer_of())
+    assert "UNKNOWN: undisturbed, it ends with exit code 1" in page(answer_of())
