@@ -1,9 +1,22 @@
 """The output of a trial, followed while it grows: which lines came when."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
+
+_ATTEMPT = re.compile(r"lastgood: attempt (\d+) of ")
+
+
+def attempt_in(line: str) -> int | None:
+    """The attempt that a line of our launcher says to begin; None if it says no such thing.
+
+    >>> attempt_in("lastgood: attempt 2 of /tmp/job on node1 at 2026-01-01T00:00:00Z: resuming from out/a.pt")
+    2
+    """
+    match = _ATTEMPT.match(line)
+    return int(match[1]) if match else None
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -36,7 +49,7 @@ class Follower:
 
 
 class TellingSteps:
-    """What the lines of one start tell of its steps."""
+    """What the lines of one attempt tell of its steps."""
 
     def __init__(self) -> None:
         self.first: int | None = None

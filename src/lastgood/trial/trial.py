@@ -19,7 +19,7 @@ from lastgood.core.layout import Env
 from lastgood.trial import place as places
 from lastgood.trial import processes
 from lastgood.trial.following import JobView
-from lastgood.trial.lines import Follower, TellingSteps
+from lastgood.trial.lines import Follower, TellingSteps, attempt_in
 from lastgood.trial.place import Place
 from lastgood.trial.target import Target, Way, environment_for, launcher_words, step_finder, step_in
 
@@ -59,6 +59,21 @@ def _saved_step(event: Event) -> int | None:
     return step if isinstance(step, int) else None
 
 
+def _from_step(record: Record | None, lines: TellingSteps) -> tuple[int | None, int]:
+    """The step after which an attempt goes on, and how much that may be off."""
+    told = (lines.from_step, lines.stride)
+    started = record.first("started") if record is not None else None
+    if record is None or started is None:
+        return told
+    step = started.data.get("step")
+    if record.is_wrapped:
+        # A command with checkpoints of its own may resume from another than the one that it was handed; and where their
+        # names have no numbers, nobody has told the launcher the step.
+        is_told = bool(step) or started.data.get("how") == "fresh"
+        return (step, 0) if lines.first is None and is_told else told
+    return (step, 0) if isinstance(step, int) else (None, 0)
+
+
 class Rank(msgspec.Struct, frozen=True):
     number: int
     pid: int
@@ -82,6 +97,7 @@ class Trial:
         self._job = JobView(place.job, place.heartbeats)
         self._finder = step_finder(target.step_pattern)
         self._told = TellingSteps()
+        self._told_attempt = 0
         self._wrappers: list[str] = []
         self._before_all: list[str] = []
         self.environment: dict[str, str] = {}
@@ -165,6 +181,10 @@ class Trial:
     def look(self) -> Sight:
         now = time.time()
         for line in self._follower.new_lines(now):
+            attempt = attempt_in(line.text) if self.way is Way.LASTGOOD else None
+            if attempt is not None and attempt != self._told_attempt:
+                # What follows are the lines of another attempt of the same launcher.
+                self._told, self._told_attempt = TellingSteps(), attempt
             self._told.note(step_in(self._finder, line.text))
         record, beats = self._job.newest(), self._job.heartbeats()
         steps = [beat.step for beat in beats.values()]
@@ -172,32 +192,23 @@ class Trial:
         if record is not None and not beats:
             saved += [step for event in record.events if (step := _saved_step(event)) is not None]
         phases = {beat.phase for beat in beats.values()}
-        from_step, blur_steps = self._from_step(record)
+        told = self._told
+        if self.way is Way.LASTGOOD and record is not None and record.number != self._told_attempt:
+            # The journal knows of an attempt before its first line is read.
+            told = TellingSteps()
+        from_step, blur_steps = _from_step(record, told)
         return Sight(
             at=now,
             start=self.starts,
             # Where all is taken away, attempts are counted anew.
             attempt=record.number if record is not None and self.way is not Way.FROM_NOTHING else self.starts,
-            step=min(steps) if steps else self._told.newest,
+            step=min(steps) if steps else told.newest,
             saved_step=max(saved, default=None),
             phase=phases.pop() if len(phases) == 1 else "",
             is_running=self.exit_code is None,
             from_step=from_step,
             blur_steps=blur_steps,
         )
-
-    def _from_step(self, record: Record | None) -> tuple[int | None, int]:
-        told = (self._told.from_step, self._told.stride)
-        started = record.first("started") if record is not None else None
-        if record is None or started is None:
-            return told
-        step = started.data.get("step")
-        if record.is_wrapped:
-            # A command with checkpoints of its own may resume from another than the one that it was handed; and where their
-            # names have no numbers, nobody has told the launcher the step.
-            is_told = bool(step) or started.data.get("how") == "fresh"
-            return (step, 0) if self._told.first is None and is_told else told
-        return (step, 0) if isinstance(step, int) else (None, 0)
 
     def records(self) -> list[Record]:
         """The journals of the job, oldest attempt first; empty where our launcher does not run the command."""
