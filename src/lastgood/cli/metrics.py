@@ -52,6 +52,8 @@ class MetricsKept:
             return
         assert self._process.stdin is not None
         with suppress(OSError):
+            # Without a word it would take us for dead, and stay with the command.
+            self._process.stdin.write(b"end")
             self._process.stdin.close()
         try:
             self._process.wait(_LAST_S)

@@ -1,8 +1,8 @@
 """Metrics of a job that runs, written anew at each event and now and then, by a process of its own.
 
 A process beside the launcher, because reading journals and writing the file may each take as long as a file system likes:
-the launcher must not wait for it, nor have a second thread. It ends when its standard input does, which is when its
-launcher ends, however that was.
+the launcher must not wait for it, nor have a second thread. It ends when it is told to on its standard input. Where that
+ends without a word its launcher is gone, and it goes on until nobody runs the job any more.
 """
 
 import os
@@ -22,6 +22,7 @@ from lastgood.report.saving import Planned
 from lastgood.store import durable
 from lastgood.store.attempts import attempt_numbers
 from lastgood.store.jobdir import JobDirectory, open_job
+from lastgood.store.lock import holder
 
 EVERY_S = 15.0
 """At least that often, so that who reads it sees how old it is."""
@@ -29,6 +30,9 @@ EVERY_S = 15.0
 _LOOK_S = 1.0
 _MOST_OF_TIME = 0.05
 """What it takes of one core, at most: a job whose journal is long is looked at less often."""
+
+_ORPHAN_S = 300.0
+"""How long a command is watched whose launcher is gone: it is asked to save and stop by the kernel."""
 
 Stamp = tuple[object, ...]
 
@@ -97,19 +101,41 @@ def write_metrics(job: JobDirectory, file: Path, planned: Planned | None = None)
 
 
 def main(argv: list[str]) -> int:
-    """`argv`: the job's directory, the file, and seconds between saves by the plan, or nothing. Standard input ends when the
-    launcher does."""
+    """`argv`: the job's directory, the file, and seconds between saves by the plan, or nothing."""
     for name in ("TERM", "HUP", "INT", "QUIT", "USR1", "USR2", "TSTP"):
         # They are for the job: what stops it, its launcher tells us by ending.
         signal.signal(getattr(signal, f"SIG{name}"), signal.SIG_IGN)
     job = open_job(argv[0])
     planned = Planned(float(argv[2]), layout.BATCH_FILE) if len(argv) > 2 and argv[2] else None
-    keep_fresh(job, Path(argv[1]), _input_ends, lambda text: _say(job, text), planned)
+    keep_fresh(job, Path(argv[1]), Launcher(job).wait, lambda text: _say(job, text), planned)
     return 0
 
 
-def _input_ends(limit_s: float) -> bool:
-    return bool(select.select([0], [], [], limit_s)[0]) and not os.read(0, 1024)
+class Launcher:
+    """Who has started us, seen through standard input."""
+
+    def __init__(self, job: JobDirectory) -> None:
+        self._job = job
+        self._lost_at: float | None = None
+
+    def wait(self, limit_s: float) -> bool:
+        """True as soon as there is nothing more to watch; False after at most `limit_s`."""
+        if self._lost_at is None:
+            if not select.select([0], [], [], limit_s)[0]:
+                return False
+            if os.read(0, 64):
+                return True
+            # Its files are closed before it is gone: looked at now, it would still seem to run the job.
+            self._lost_at = time.monotonic()
+            return False
+        time.sleep(limit_s)
+        return time.monotonic() - self._lost_at > _ORPHAN_S or self._is_over()
+
+    def _is_over(self) -> bool:
+        try:
+            return holder(self._job) is None
+        except OSError:
+            return False
 
 
 def _say(job: JobDirectory, text: str) -> None:
