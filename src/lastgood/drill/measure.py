@@ -79,15 +79,17 @@ class StepLog:
 class Watch:
     """Follows one fault, from the harm on until the job has come through it."""
 
-    def __init__(self, before: Sight, at: float, consequence: Consequence) -> None:
+    def __init__(self, before: Sight, consequence: Consequence) -> None:
+        """`before`: the last look before the fault is caused, which may take a while; `struck` says when the harm was done."""
         self._consequence = consequence
-        self.at = at
-        self.attempt = before.attempt
-        self.start = before.start
-        self.reached_step = before.step
+        self._pending: list[Sight] | None = [before]
+        self.at = before.at
+        self.attempt = 0
+        self.start = 0
+        self.reached_step: int | None = None
         """At the harm."""
-        self._furthest = before.step or 0
-        self._saved_step = before.saved_step
+        self._furthest = 0
+        self._saved_step: int | None = None
         self.ended_at: float | None = None
         """When a look saw that the start in which it hit had ended."""
         self.begun_at: float | None = None
@@ -101,6 +103,18 @@ class Watch:
         """The number of the next fault, if it came before the job had come through this one."""
         self.saved_since: int | None = None
         """The newest checkpoint that was committed after the harm, where that can be seen."""
+
+    def struck(self, at: float) -> None:
+        """The harm was done then: what was seen up to it is what it hit, what was seen since is what came of it."""
+        pending, self._pending = self._pending or [], None
+        self.at = at
+        before = next((sight for sight in reversed(pending) if sight.at <= at), pending[0])
+        self.attempt, self.start = before.attempt, before.start
+        self.reached_step, self._furthest = before.step, before.step or 0
+        self._saved_step = before.saved_step
+        for sight in pending:
+            if sight is not before:
+                self.note(sight)
 
     @property
     def has_come_through(self) -> bool:
@@ -117,7 +131,10 @@ class Watch:
         return self.from_step is not None or self.first_step_at is not None
 
     def note(self, sight: Sight) -> None:
-        if sight.at < self.at or self._is_over:
+        if self._pending is not None:
+            self._pending.append(sight)
+            return
+        if sight.at <= self.at or self._is_over:
             return
         if (not sight.is_running or sight.start > self.start) and self.ended_at is None:
             self.ended_at = sight.at
@@ -194,7 +211,8 @@ def measure(watch: Watch, records: list[Record], steps: StepLog, checkpoint_step
     ended = _first_after(own, watch.at, "hang", "ended") if own is not None and own.is_launched else None
     told_end = _first_after(own, watch.at, "ended") if own is not None and has_restarted else None
     detected_at = None if not has_restarted else ended.at if ended is not None else watch.ended_at
-    begun = next((event.at for record in following if (event := record.first("launched"))), watch.begun_at)
+    launches = (event.at for record in following if (event := record.first("launched")) is not None)
+    begun = next(launches, watch.begun_at)
     started = next((event for record in following if (event := record.first("started"))), None)
     resumed = watch.from_step
     lost_steps = lost_s = None

@@ -223,7 +223,7 @@ class Runner:
     def _inject(self, strike: _Strike, scene: TrialScene) -> None:
         before = scene.look()
         known = scene.checkpoints()
-        watch = Watch(before, time.time(), strike.fault.consequence)
+        watch = Watch(before, strike.fault.consequence)
         scene.watches.append(watch)
         # On record before it is done: if the machine goes down with it, this says why.
         self._journal.note(
@@ -245,7 +245,7 @@ class Runner:
         for earlier in scene.watches[:-1]:
             if not earlier.has_come_through and earlier.overtaken_by is None:
                 earlier.overtaken_by = strike.number
-        watch.at = injected.at
+        watch.struck(injected.at)
         strike.watch, strike.injected = watch, injected
         intact = [saved for saved in known if saved.name not in injected.damaged]
         if intact:

@@ -126,7 +126,8 @@ class _SlurmDrill:
         )  # fmt: skip
         before = next((sight for sight in reversed(self._sights) if sight.at <= injected.at), before)
         self._say(f"fault {followed.number} ({followed.spec.name}) at step {before.step}: {injected.what}")
-        followed.watch = Watch(before, injected.at, Consequence.RESTART)
+        followed.watch = Watch(before, Consequence.RESTART)
+        followed.watch.struck(injected.at)
         self._watches.append(followed.watch)
         watch = followed.watch
         effect_end = time.monotonic() + _EFFECT_LIMIT_S

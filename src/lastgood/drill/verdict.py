@@ -132,7 +132,8 @@ def _judge_fall_back(struck: Struck, measured: Measured, course: Course) -> Judg
                 Answer.PASS, f"it did not take it, and had no other: {_end(course)}", "keep more than one checkpoint"
             )
         return Judged(Answer.UNKNOWN, "which step it went on after, nothing tells", _PATTERN)
-    if struck.resumed_name and struck.resumed_name == damaged:
+    is_told_by_itself = measured.blur_steps > 0
+    if struck.resumed_name and struck.resumed_name == damaged and not is_told_by_itself:
         return Judged(Answer.FAIL, f"it was resumed from {damaged}, which was damaged")
     if resumed is None:
         return Judged(Answer.UNKNOWN, "which step it went on after, nothing tells", _PATTERN)
