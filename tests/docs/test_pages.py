@@ -27,6 +27,7 @@ PAGES = [
     "how-to/frozen-parameters.md",
     "how-to/staging.md",
     "how-to/failure-history.md",
+    "how-to/report.md",
     "how-to/audit.md",
 ]
 
