@@ -6,8 +6,10 @@ from pathlib import Path
 
 import msgspec
 
+from lastgood.apps.results import results_of
 from lastgood.core.errors import LastgoodError
 from lastgood.core.numbering import is_temporary
+from lastgood.prove.app_results import compare_results, in_all
 from lastgood.prove.checkpoint_state import compare_jobs
 from lastgood.prove.difference import Comparison, Difference, Tolerance, differs, join
 from lastgood.prove.files import Rule, compare_files
@@ -18,8 +20,10 @@ from lastgood.prove.shown import Shown
 from lastgood.prove.statistics import as_comparison, compare_statistically
 from lastgood.prove.verdict import Part
 from lastgood.prove.watching import stamps_below
+from lastgood.trial.target import RUN
 
 VALUES, FILES, STATE = "logged values", "values in final files", "values of saved state"
+RESULTS = "values in the application's results"
 ESTIMATES = "estimates with errors"
 _ARRAYS = (".npy", ".npz", ".safetensors", ".pt", ".pth", ".ckpt", ".bin", ".h5", ".hdf5", ".pkl")
 """Files of numbers: where two undisturbed runs differ in one, the job is not deterministic. A text may hold a date."""
@@ -36,6 +40,10 @@ class Wanted(msgspec.Struct, frozen=True):
     """Names of values that are compared in standard errors, each with the name of its error, which may be empty. Where there
     are any, only these are compared, and the files that were asked for: all else differs between equal runs, too."""
     bound: float = 3.0
+    application: str = ""
+    """Its name, where it is one whose results are known: without `files`, these are compared."""
+    command: tuple[str, ...] = ()
+    """What tells where they are."""
 
 
 class Pair(msgspec.Struct, frozen=True):
@@ -50,7 +58,9 @@ class Pair(msgspec.Struct, frozen=True):
 
 def compare_undisturbed(left: Shown, right: Shown, wanted: Wanted) -> Pair:
     notes: list[str] = []
-    names = _files_of(left, wanted) if wanted.files else [] if wanted.statistical else _written_by_both(left, right)
+    results = _results_part(left, right, wanted)
+    is_found = results is not None or bool(wanted.statistical)
+    names = _files_of(left, wanted) if wanted.files else [] if is_found else _written_by_both(left, right)
     if wanted.files and not names:
         notes.append(f"no final file matches --file {', '.join(wanted.files)}")
     kept, found = [], []
@@ -65,7 +75,7 @@ def compare_undisturbed(left: Shown, right: Shown, wanted: Wanted) -> Pair:
         else:
             why = "it differs between the undisturbed runs" if comparison.kind == "differs" else str(comparison)
             notes.append(f"{name} is not compared: {why}")
-    parts = [_values_part(left, right, wanted), _state_part(left, right, wanted)]
+    parts = [_values_part(left, right, wanted), _state_part(left, right, wanted), results]
     parts += statistical_parts(left, [right], wanted)
     if found:
         parts.append(Part(FILES, join(found), items=tuple(kept)))
@@ -81,11 +91,30 @@ def _state_part(left: Shown, right: Shown, wanted: Wanted) -> Part | None:
 
 def compare_resumed(left: Shown, right: Shown, wanted: Wanted, files: Sequence[str]) -> tuple[Part, ...]:
     """`left`: undisturbed. `files`: those that the undisturbed runs have."""
-    parts = [_values_part(left, right, wanted), _state_part(left, right, wanted)]
+    parts = [
+        _values_part(left, right, wanted),
+        _state_part(left, right, wanted),
+        _results_part(left, right, wanted),
+    ]
     if files:
         found = [_file(left, right, name, wanted) for name in files]
         parts.append(Part(FILES, join(found), items=tuple(files)))
     return tuple(part for part in parts if part is not None)
+
+
+def _results_part(left: Shown, right: Shown, wanted: Wanted) -> Part | None:
+    """What an application that is known leaves as its answer; None where nothing is known of it, or files were named."""
+    if not wanted.application or wanted.files or wanted.statistical:
+        return None
+    works = left.place.work, right.place.work
+    one, other = (
+        results_of(wanted.application, [word.replace(RUN, str(work)) for word in wanted.command], str(work))
+        for work in works
+    )
+    if not one:
+        return None
+    answers = compare_results(works[0], one, works[1], other, Rule(wanted.tolerance))
+    return Part(RESULTS, in_all(answers), items=tuple(name for name, _ in answers))
 
 
 def series_of(shown: Shown, known: Known) -> Series:

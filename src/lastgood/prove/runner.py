@@ -15,7 +15,7 @@ from lastgood.prove.conduct import Saying, disturbed, undisturbed
 from lastgood.prove.difference import EXACT, Tolerance
 from lastgood.prove.output_lines import check_patterns
 from lastgood.prove.plan_of_kills import MOST_KILLS, Kill, Phase, earlier, plan
-from lastgood.prove.profiling import Known, learn, without_checkpoint
+from lastgood.prove.profiling import Known, application_of, learn, without_checkpoint
 from lastgood.prove.resuming import resumed_after
 from lastgood.prove.shown import Shown
 from lastgood.prove.verdict import Answer, Killed, Verdict, judge
@@ -77,7 +77,10 @@ def prove(request: Request, say: Saying, tell: Callable[[str], None]) -> Proof:
     second = undisturbed(target, make_place(request.root, SECOND, target), known.way, say)
     if not second.is_finished:
         return Proof(Verdict(Answer.UNKNOWN, _no_end(second, target)), known, None, (first, second), (), ())
-    wanted = Wanted(known, request.tolerance, request.files, request.statistical, request.bound)
+    app = application_of(target)
+    wanted = Wanted(
+        known, request.tolerance, request.files, request.statistical, request.bound, app, tuple(target.command)
+    )
     pair = compare_undisturbed(first, second, wanted)
     tell(f"{SECOND}: {_told_pair(pair)}")
     shown, killed, notes = [], [], list(pair.notes)
