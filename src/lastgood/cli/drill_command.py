@@ -147,6 +147,7 @@ def _drill(arguments: argparse.Namespace, call: "Call") -> int:
     if not call.target.command:
         raise UsageError("which command?", remedy="lastgood drill [options] -- COMMAND [ARGUMENT ...]")
     step_finder(call.target.step_pattern)
+    _check_run_options(call)
     check_command(call.target.command, os.environ.get("PATH"))
     seed = arguments.seed if arguments.seed is not None else int.from_bytes(os.urandom(3), "big")
     if arguments.slurm:
@@ -177,6 +178,15 @@ def _drill(arguments: argparse.Namespace, call: "Call") -> int:
     if (done := load_done()) is not None:
         _say(done.text)
     return _answer(arguments, request, drilled, str(request.root) if is_left else "")
+
+
+def _check_run_options(call: "Call") -> None:
+    """What `lastgood run` would refuse is refused before the first run. Raises UsageError."""
+    from lastgood.cli import run_command
+
+    parser = argparse.ArgumentParser(prog="lastgood run", allow_abbrev=False)
+    run_command.configure(parser)
+    run_command.request_of(parser.parse_args(["--job", "x", *call.target.options, "--", *call.target.command]))
 
 
 def _answer(arguments: argparse.Namespace, request: "Request", drilled: "Drilled", directory: str) -> int:

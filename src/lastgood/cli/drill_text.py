@@ -6,10 +6,11 @@ from lastgood.cli import output
 from lastgood.core.units import duration
 
 if TYPE_CHECKING:
-    from lastgood.drill.answer import DrillAnswer, DrilledBill, DrilledFault
+    from lastgood.drill.answer import DrillAnswer, DrilledBill, DrilledFault, DrilledRun
     from lastgood.drill.fault import Call
 
 _LABEL = 14
+_SHOWN_WORDS = 6
 
 
 def text_of(answer: "DrillAnswer") -> str:
@@ -82,9 +83,18 @@ def _runs(answer: "DrillAnswer") -> list[str]:
         calm = answer.undisturbed
         steps = f", {calm.final_step} steps" if calm.final_step else ""
         lines += _row("undisturbed", f"{duration(calm.took_s)}{steps}")
+        lines += _last_words(calm)
     if answer.disturbed is not None:
         lines += _row("under faults", f"{duration(answer.disturbed.took_s)}; {answer.end}")
+        lines += _last_words(answer.disturbed)
     return lines
+
+
+def _last_words(run: "DrilledRun") -> list[str]:
+    """Where it ended badly, what it said."""
+    if run.exit_code in (0, None):
+        return []
+    return [f"  | {output.shorten(output.plain(line), output.WIDTH - 4)}" for line in run.last_words[-_SHOWN_WORDS:]]
 
 
 def _bill(bill: "DrilledBill") -> list[str]:

@@ -69,6 +69,7 @@ class DrilledRun(_Answer):
     final_step: Annotated[int | None, _says("the last that was done")]
     is_over_limit: Annotated[bool, _says("it was ended because its limit had passed")]
     start_s: Annotated[float, _says("from the first start to the first step; 0: no step was seen")]
+    last_words: Annotated[list[str], _says("the end of its output")]
 
 
 OtherWay = Literal["started again", "from nothing"]

@@ -40,7 +40,13 @@ def answer_of(request: Request, drilled: Drilled, directory: str) -> DrillAnswer
 
 def _run(course: Course) -> DrilledRun:
     return DrilledRun(
-        course.took_s, course.exit_code, course.starts, course.final_step, course.is_over_limit, course.start_s
+        course.took_s,
+        course.exit_code,
+        course.starts,
+        course.final_step,
+        course.is_over_limit,
+        course.start_s,
+        list(course.last_words),
     )
 
 
