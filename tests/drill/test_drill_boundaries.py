@@ -48,13 +48,28 @@ def test_a_directory_that_is_filled_under_another_name_belongs_to_the_save() -> 
     assert saving.changes_of_saves(changes, saving.is_under("out/step-*")) == changes
 
 
-def test_saves_are_told_apart_by_the_pause_between_them() -> None:
-    first = [change("create", "a", 1.0), change("write", "a", 1.01), change("rename", "a", 1.02, other="b")]
-    second = [change("create", "a", 3.0), change("write", "a", 3.01), change("rename", "a", 3.02, other="b")]
-    assert saving.first_save(first + second) == (0, first)
+def test_a_save_ends_where_the_next_begins() -> None:
+    first = [change("create", "a.tmp", 1.0), change("write", "a.tmp", 1.01), change("rename", "a.tmp", 1.9, other="a")]
+    second = [
+        change("create", "a.tmp", 2.0),
+        change("write", "a.tmp", 2.01),
+        change("rename", "a.tmp", 2.02, other="a"),
+    ]
+    assert saving.first_save(first + second) == (0, first), (
+        "also where a call of it took longer than the pause between them"
+    )
+    assert saving.first_save(first) == (0, first)
     swept = [change("unlink", "old", 0.0), *first, *second]
     assert saving.first_save(swept) == (1, first), "what only deletes is no save"
     assert saving.first_save([change("unlink", "old", 0.0)]) == (0, [])
+
+
+def test_files_of_one_save_that_differ_by_a_number_are_not_taken_for_saves() -> None:
+    def save(at: float, step: int) -> list[Change]:
+        names = [f"out/step-{step}/rank-{rank}" for rank in (0, 1)]
+        return [change(kind, name, at + i / 10) for i, name in enumerate(names) for kind in ("create", "write")]
+
+    assert saving.first_save(save(1.0, 10) + save(5.0, 20)) == (0, save(1.0, 10))
 
 
 @given(st.integers(1, 200), st.integers(0, 50))

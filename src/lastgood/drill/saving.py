@@ -1,7 +1,6 @@
 """Which of a program's changes on disk are its save, and what each of them is in words. Pure."""
 
 import fnmatch
-import itertools
 import re
 from collections.abc import Callable, Sequence
 
@@ -9,8 +8,6 @@ from lastgood.core.units import byte_size
 from lastgood.drill.filesystem.changes import Change
 
 _VARYING = re.compile(r"[0-9a-f]{8,}|\d+")
-_GAP_RATIO = 4.0
-"""Between two saves there is so much more time than between the changes of one, or they cannot be told apart."""
 
 
 def pattern_of(path: str) -> str:
@@ -73,17 +70,14 @@ def shape_of(change: Change) -> tuple[str, str, str]:
 
 
 def first_save(changes: Sequence[Change]) -> tuple[int, list[Change]]:
-    """(how many come before it, the changes of the first save), cut from the next one at the pauses between them."""
-    gaps = [after.at - before.at for before, after in itertools.pairwise(changes)]
-    longest = max(gaps, default=0.0)
-    usual = sorted(gaps)[len(gaps) // 2] if gaps else 0.0
-    limit = longest / 2 if longest > _GAP_RATIO * usual else float("inf")
-    begin = 0
-    for end in [i + 1 for i, gap in enumerate(gaps) if gap > limit] + [len(changes)]:
-        if any(change.operation == "write" for change in changes[begin:end]):
-            return begin, list(changes[begin:end])
-        begin = end
-    return 0, []
+    """(how many come before it, the changes of the first save): up to where a save begins as it did, after the longest
+    pause if there are several such places (files of one save that differ by a number)."""
+    begin = next((i for i, change in enumerate(changes) if change.operation not in ("unlink", "rmdir")), len(changes))
+    if not any(change.operation == "write" for change in changes[begin:]):
+        return 0, []
+    again = [i for i in range(begin + 1, len(changes)) if shape_of(changes[i]) == shape_of(changes[begin])]
+    end = max(again, key=lambda i: changes[i].at - changes[i - 1].at, default=len(changes))
+    return begin, list(changes[begin:end])
 
 
 def spread(count: int, wanted: int) -> list[int]:
