@@ -61,9 +61,12 @@ def _conduct(
         baseline = stamps_below(place.work)
         watch = Watch(place)
 
+        saved_steps: set[int] = set()
+
         def saves(watch: Watch, sight: Sight) -> int:
             if way is Way.LASTGOOD and sight.saved_step is not None:
-                return sum(event.kind == "committed" for record in trial.records() for event in record.events)
+                saved_steps.add(sight.saved_step)
+                return len(saved_steps)
             return len(saves_of(watch.written, units, 0.0))
 
         def tell(sight: Sight) -> None:

@@ -61,7 +61,18 @@ def carry_out(
     aim = aim.after(kill.save) if aim is not None and kill.phase is Phase.SAVE else None
     is_aimed = aim is not None
     ready = _ready(watch, kill, saves, is_aimed=is_aimed)
-    sight = trial.wait_until(lambda sight: ready(looked(sight)), limit_s)
+    victims = _Victims(trial)
+
+    def is_time(sight: Sight) -> bool:
+        if not ready(looked(sight)):
+            victims.find_now_and_then()
+            return False
+        if not is_aimed:
+            # At once: to find all of its processes takes a moment, in which it would go on.
+            victims.suspend()
+        return True
+
+    sight = trial.wait_until(is_time, limit_s)
     if sight is None:
         return _missed(trial, looked(trial.look()), kill, end)
     how = "SIGKILL to all its processes"
@@ -73,13 +84,40 @@ def carry_out(
         how = struck.replace(f"{trial.place.work}/", "")
     attempt = sight.attempt
     had_finished = trial.exit_code is not None and not is_aimed
-    victims = [] if had_finished else _kill_all(trial)
+    killed = [] if had_finished else _kill_all(trial)
     last = looked(trial.look())
     step = last.step if last.attempt == attempt and last.step is not None else sight.step
-    problem = _problem(trial, attempt, victims, is_aimed=is_aimed)
+    problem = _problem(trial, attempt, killed, is_aimed=is_aimed)
     if not problem and step is not None and last_step is not None and step >= last_step:
         problem = f"it had done its last step, {step:,}, before the kill"
     return Hit(kill, not problem, time.time(), step, attempt, problem or how)
+
+
+_LEAST_PAUSE_S = 0.5
+_SHARE_OF_TIME = 20.0
+
+
+class _Victims:
+    """The processes of the command, as far as they were known a moment ago."""
+
+    def __init__(self, trial: Trial) -> None:
+        self._trial = trial
+        self._found: list[psutil.Process] = []
+        self._next_at = 0.0
+
+    def find_now_and_then(self) -> None:
+        """Looking through all processes of a machine takes long: no more than a small share of the time goes into it."""
+        began = time.monotonic()
+        if began < self._next_at:
+            return
+        self._found = self._trial.of_command()
+        ended = time.monotonic()
+        self._next_at = ended + max(_LEAST_PAUSE_S, _SHARE_OF_TIME * (ended - began))
+
+    def suspend(self) -> None:
+        for process in self._found:
+            with suppress(psutil.Error):
+                process.suspend()
 
 
 def _ready(watch: Watch, kill: Kill, saves: Saves, *, is_aimed: bool) -> Callable[[Sight], bool]:
