@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lastgood.drill.fault import Call
+    from lastgood.drill.load import LoadDone
     from lastgood.drill.spec import Spec
     from lastgood.drill.whole import Drilled, Request
 
@@ -175,9 +176,7 @@ def _drill(arguments: argparse.Namespace, call: "Call") -> int:
         is_left = request.is_kept or (drilled is not None and drilled.verdict.answer.value != "pass")
         if not is_left:
             remove(request.root)
-    if (done := load_done()) is not None:
-        _say(done.text)
-    return _answer(arguments, request, drilled, str(request.root) if is_left else "")
+    return _answer(arguments, request, drilled, str(request.root) if is_left else "", load_done())
 
 
 def _check_run_options(call: "Call") -> None:
@@ -189,13 +188,15 @@ def _check_run_options(call: "Call") -> None:
     run_command.request_of(parser.parse_args(["--job", "x", *call.target.options, "--", *call.target.command]))
 
 
-def _answer(arguments: argparse.Namespace, request: "Request", drilled: "Drilled", directory: str) -> int:
+def _answer(
+    arguments: argparse.Namespace, request: "Request", drilled: "Drilled", directory: str, load: "LoadDone | None"
+) -> int:
     from lastgood.cli import output
     from lastgood.cli.drill_text import text_of
     from lastgood.core.errors import EXIT_FINDINGS, EXIT_FINISHED, EXIT_UNKNOWN
     from lastgood.drill.answering import answer_of
 
-    answer = answer_of(request, drilled, directory)
+    answer = answer_of(request, drilled, directory, load)
     if arguments.json:
         output.put_json(answer)
     else:

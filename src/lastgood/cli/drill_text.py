@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING
 
 from lastgood.cli import output
-from lastgood.core.units import duration
+from lastgood.core.units import byte_size, duration
 
 if TYPE_CHECKING:
-    from lastgood.drill.answer import DrillAnswer, DrilledBill, DrilledFault, DrilledRun
+    from lastgood.drill.answer import DrillAnswer, DrilledBill, DrilledFault, DrilledLoad, DrilledRun
     from lastgood.drill.fault import Call
 
 _LABEL = 14
@@ -25,10 +25,19 @@ def text_of(answer: "DrillAnswer") -> str:
     lines += ["", *_runs(answer)]
     if answer.bill is not None:
         lines += _bill(answer.bill)
+    if answer.load is not None:
+        lines += _row("load", _load(answer.load))
     lines += _row("seed", str(answer.seed))
     if answer.directory:
         lines += _row("left", f"{answer.directory} (drill.jsonl, and what it printed: drill/output.txt)")
     return "\n".join(line.rstrip() for line in lines)
+
+
+def _load(load: "DrilledLoad") -> str:
+    parts = [f"{load.cpu} computed, {duration(load.cpu_s)} of processor time"] if load.cpu else []
+    parts += [f"{byte_size(load.memory_bytes)} of memory were held"] if load.memory_bytes else []
+    parts += [f"{byte_size(load.written_bytes)} were written"] if load.written_bytes else []
+    return f"for {duration(load.took_s)}: {'; '.join(parts)}"
 
 
 def _table(faults: "list[DrilledFault]") -> str:
@@ -59,6 +68,8 @@ def _explanations(faults: "list[DrilledFault]") -> list[str]:
         if fault.overtaken_by is not None:
             text = f"fault {fault.overtaken_by} came before the job had come through this one: the times count both"
             lines += output.wrap(f"   {text}", indent="   ")
+        if fault.requeued_s is not None:
+            lines += output.wrap(f"   Slurm had started it again {duration(fault.requeued_s)} after it", indent="   ")
         if fault.caught:
             lines += output.wrap(f"   in that phase: {fault.caught}", indent="   ")
         if fault.remedy and fault.remedy != remedy:

@@ -106,6 +106,14 @@ class DrilledBill(_Answer):
     others: Annotated[list[DrilledOther], _says("the same faults, met in other ways")]
 
 
+class DrilledLoad(_Answer):
+    cpu: Annotated[int, _says("so many processes computed")]
+    cpu_s: Annotated[float, _says("processor time that all processes of the load have used")]
+    memory_bytes: Annotated[int, _says("memory that was held")]
+    written_bytes: Annotated[int, _says("written and flushed where the job worked")]
+    took_s: Annotated[float, _says("how long it lasted: all of the drill")]
+
+
 class DrillAnswer(_Answer):
     verdict: Verdict
     reason: Reason
@@ -120,3 +128,4 @@ class DrillAnswer(_Answer):
     faults: list[DrilledFault]
     tries: Annotated[list[DrilledTry], _says("of faults that are tried many times, each in a run of its own")]
     bill: DrilledBill | None
+    load: Annotated[DrilledLoad | None, _says("what --load came to; null without it")] = None

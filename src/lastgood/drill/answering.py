@@ -4,6 +4,7 @@ from lastgood.drill.answer import (
     DrillAnswer,
     DrilledBill,
     DrilledFault,
+    DrilledLoad,
     DrilledOther,
     DrilledRun,
     DrilledTry,
@@ -12,6 +13,7 @@ from lastgood.drill.answer import (
 from lastgood.drill.bill import Bill
 from lastgood.drill.course import Course, Struck
 from lastgood.drill.fault import Tried
+from lastgood.drill.load import LoadDone
 from lastgood.drill.verdict import Judged
 from lastgood.drill.whole import Drilled, Request
 from lastgood.trial.target import Way
@@ -19,7 +21,7 @@ from lastgood.trial.target import Way
 _WAYS: dict[Way, OtherWay] = {Way.AGAIN: "started again", Way.FROM_NOTHING: "from nothing"}
 
 
-def answer_of(request: Request, drilled: Drilled, directory: str) -> DrillAnswer:
+def answer_of(request: Request, drilled: Drilled, directory: str, load: LoadDone | None = None) -> DrillAnswer:
     struck = drilled.course.struck if drilled.course is not None else ()
     return DrillAnswer(
         verdict=drilled.verdict.answer.value,
@@ -35,6 +37,17 @@ def answer_of(request: Request, drilled: Drilled, directory: str) -> DrillAnswer
         faults=[_fault(one, judged) for one, judged in zip(struck, drilled.faults, strict=True)],
         tries=[_try(one) for one in drilled.tried],
         bill=None if drilled.bill is None else _bill(drilled.bill),
+        load=None if load is None else _load(load),
+    )
+
+
+def _load(load: LoadDone) -> DrilledLoad:
+    return DrilledLoad(
+        cpu=load.load.cpu,
+        cpu_s=load.cpu_s,
+        memory_bytes=load.memory_bytes,
+        written_bytes=load.written_bytes,
+        took_s=load.took_s,
     )
 
 

@@ -20,7 +20,7 @@ import msgspec
 import psutil
 
 from lastgood.core.errors import LastgoodError, UsageError
-from lastgood.core.units import byte_size, duration, parse_byte_size
+from lastgood.core.units import byte_size, parse_byte_size
 
 ALL = "cpu,memory,io"
 """What --load means without a value."""
@@ -50,17 +50,6 @@ class LoadDone(msgspec.Struct, frozen=True):
     """Held at the end."""
     written_bytes: int
     """To the disk on which the job works."""
-
-    @property
-    def text(self) -> str:
-        parts = []
-        if self.load.cpu:
-            parts.append(f"{self.load.cpu} processes computed for {duration(self.cpu_s)} in all")
-        if self.load.memory_bytes:
-            parts.append(f"{byte_size(self.memory_bytes)} of memory were held")
-        if self.load.io:
-            parts.append(f"{byte_size(self.written_bytes)} were written and flushed")
-        return f"under load for {duration(self.took_s)}: {', '.join(parts)}"
 
 
 def parse_load(text: str, *, cores: int | None = None, available_bytes: int | None = None) -> Load:
