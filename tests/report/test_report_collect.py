@@ -178,6 +178,7 @@ def test_an_applications_own_checkpoint_is_as_its_launcher_saw_it(tmp_path: Path
         ("state.cpt", 5000, "seen", 77, "no")
     ]
     assert report.command == "gmx mdrun"
+    assert len(report.notes) == 1 and "looked for every 15 s" in report.notes[0]
     assert not report.attempts[0].is_loss_known
 
 

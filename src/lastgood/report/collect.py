@@ -169,7 +169,11 @@ def _notes(records: Sequence[Record], checkpoints: Sequence[Checkpoint], standin
                      "--checkpoints or --resume-arg was not given")  # fmt: skip
     elif not any(commits(record) for record in records) and standing.state is not State.RUNNING:
         notes.append("no attempt has saved anything: each start is from zero")
-    if checkpoints and all(one.verified == "no" for one in checkpoints):
+    if any(record.is_wrapped and commits(record) for record in records):
+        notes.append("of checkpoints that an application writes itself the newest is looked for every 15 s: saves in "
+                     "between are not counted, and a time is when one was seen")  # fmt: skip
+    stored = [one for one in checkpoints if one.state != "seen"]
+    if stored and all(one.verified == "no" for one in stored):
         notes.append("no checkpoint was verified: this report reads their manifests only (--verify reads all of them)")
     return notes
 
