@@ -95,8 +95,10 @@ def _way(way: Way | None, target: Target, *, is_with_library: bool) -> tuple[Way
 
 def application_of(target: Target) -> str:
     """What --app names; empty if nothing does."""
-    at = target.options.index("--app") + 1 if "--app" in target.options else len(target.options)
-    return target.options[at] if at < len(target.options) else ""
+    for word, following in zip(target.options, [*target.options[1:], ""], strict=True):
+        if word == "--app" or word.startswith("--app="):
+            return word.partition("=")[2] or following
+    return ""
 
 
 def _by_journal(shown: Shown) -> Profile:
