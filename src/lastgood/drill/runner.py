@@ -82,6 +82,8 @@ class Runner:
         self._order = order
         self._journal = journal
         self._say = say
+        self._damaged: dict[str, float] = {}
+        """Checkpoints that faults have damaged, and when."""
         self._first_saved_at: float | None = None
         self._first_saved_step: int | None = None
         self._has_checkpoints = False
@@ -247,7 +249,9 @@ class Runner:
                 earlier.overtaken_by = strike.number
         watch.struck(injected.at)
         strike.watch, strike.injected = watch, injected
-        intact = [saved for saved in known if saved.name not in injected.damaged]
+        self._damaged |= dict.fromkeys(injected.damaged, time.time())
+        # One of the same name that was written since is another.
+        intact = [saved for saved in known if saved.at > self._damaged.get(saved.name, 0.0)]
         if intact:
             strike.checkpoint = intact[0]
             step = intact[0].step

@@ -130,7 +130,10 @@ class _OwnWords:
     def _uncommitted(self) -> str:
         with suppress(OSError):
             for name in sorted(os.listdir(self._checkpoints), reverse=True):
-                if name not in self._committed and parse_checkpoint_name(name):
+                parsed = parse_checkpoint_name(name)
+                # What an attempt that was killed has left behind is not on its way any more.
+                is_ours = parsed is not None and self._record is not None and parsed[1] == self._record.number
+                if is_ours and name not in self._committed:
                     if not (self._checkpoints / name / MANIFEST_FILE).exists():
                         return f"checkpoint {name} has no manifest yet"
                     self._committed.add(name)
