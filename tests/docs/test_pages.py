@@ -28,6 +28,7 @@ PAGES = [
     "how-to/staging.md",
     "how-to/failure-history.md",
     "how-to/report.md",
+    "how-to/prove.md",
     "how-to/audit.md",
 ]
 

@@ -125,7 +125,7 @@ def _details(answer: ProveAnswer) -> list[str]:
             ("largest relative", part.largest_relative),
             ("largest in ULP", part.largest_ulp),
         ):
-            if one is not None:
+            if one is not None and not (label == "first" and f"first: {_place(one)}: " in answer.reason):
                 text = _difference(one)
                 told[text] = f"{told[text]}, {label}" if text in told else label
         for text, label in told.items():
@@ -139,14 +139,16 @@ def _details(answer: ProveAnswer) -> list[str]:
 
 
 def _difference(one: ProvedDifference) -> str:
-    place = ", ".join(
-        part for part in (f"step {one.step:,}" if one.step is not None else "", one.where, one.what) if part
-    )
     values = f"{one.undisturbed[:60]} against {one.resumed[:60]}" if one.undisturbed or one.resumed else ""
     distances = [f"absolute {one.absolute:.3g}"] if one.absolute is not None else []
     distances += [f"relative {one.relative:.3g}"] if one.relative is not None else []
     distances += [f"{one.ulp:,} ULP"] if one.ulp is not None else []
-    return f"{place}: " + ", ".join(part for part in (values, one.reason, *distances) if part)
+    return f"{_place(one)}: " + ", ".join(part for part in (values, one.reason, *distances) if part)
+
+
+def _place(one: ProvedDifference) -> str:
+    """As it stands in the reason of an answer, too."""
+    return ", ".join(part for part in (f"step {one.step}" if one.step is not None else "", one.where, one.what) if part)
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
