@@ -4,6 +4,7 @@ import fnmatch
 import os
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import pairwise
 
 import msgspec
 
@@ -95,7 +96,7 @@ def _way(way: Way | None, target: Target, *, is_with_library: bool) -> tuple[Way
 
 def application_of(target: Target) -> str:
     """What --app names; empty if nothing does."""
-    for word, following in zip(target.options, [*target.options[1:], ""], strict=True):
+    for word, following in pairwise((*target.options, "")):
         if word == "--app" or word.startswith("--app="):
             return word.partition("=")[2] or following
     return ""
