@@ -34,10 +34,12 @@ FORMS = (Form("wide", 928, 9), Form("narrow", 340, 4))
 
 
 def is_possible() -> bool:
-    """True if the library is there."""
-    from importlib.util import find_spec
-
-    return find_spec("matplotlib") is not None
+    """True if the library is there, and can be imported: beside another NumPy than its own it cannot."""
+    try:
+        import matplotlib.backends.backend_svg  # noqa: F401
+    except ImportError:
+        return False
+    return True
 
 
 def progress_chart(report: Report, *, prefix: str) -> Markup:

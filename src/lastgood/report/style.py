@@ -105,7 +105,7 @@ legend{{float:left;padding:0 .5rem 0 0}}
 label{{display:inline-flex;gap:.3rem;align-items:center;min-height:1.5rem}}
 input{{accent-color:var(--link)}}
 :focus-visible{{outline:2px solid var(--link);outline-offset:2px}}
-.verdict{{font-size:1.15rem;line-height:1.45;margin:.75rem 0}}
+.verdict{{max-width:58rem;font-size:1.15rem;line-height:1.45;margin:.75rem 0}}
 .verdict b{{font-weight:650}}
 .todo{{border:1px solid var(--line);border-left:4px solid var(--good);background:var(--panel);border-radius:4px;
  padding:.6rem .9rem;margin:1rem 0;overflow-wrap:anywhere}}

@@ -79,7 +79,7 @@ def lost_in_all(report: Report) -> str:
     known = f"{counted(report.lost_steps, 'step')}, {duration(report.lost_s)}" if report.lost_steps else "nothing known"
     if not unseen:
         return known
-    return f"{known}; {counted(unseen, 'attempt')} may have lost more: nobody saw the last step of {'it' if unseen == 1 else 'them'}"
+    return f"{known}; {counted(unseen, 'attempt')} may have lost more: nobody saw {'its last step' if unseen == 1 else 'their last steps'}"
 
 
 def state_class(report: Report) -> str:
