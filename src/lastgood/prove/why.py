@@ -20,7 +20,9 @@ from lastgood.prove.verdict import Answer, Judged, Killed
 from lastgood.trial.target import Target, Way
 
 _MOST_SOURCE_BYTES = 2 * 2**20
-_MOST_NAMES = 8
+_MOST_NAMES = 12
+_PLUMBING = ("storage", "cpu")
+"""What a pickle of torch says with each tensor."""
 _WHERE = 9
 """Where it begins comes before what it may be."""
 _IN_PLACE = "write it under another name, flush it, and rename it at the end (os.replace); and keep the one before"
@@ -196,8 +198,12 @@ def _program(target: Target) -> Program | None:
 
 
 def _holds(contents: Contents) -> tuple[str, ...]:
-    names = [word for word in contents.words if word.isidentifier() or "." in word][:_MOST_NAMES]
-    return (f"{contents.path} holds {', '.join(names)}",) if names else ()
+    # Names of parameters come last: what else there is tells more. A text with a space is a function that a pickle calls.
+    words = [word for word in contents.words if " " not in word and word not in _PLUMBING]
+    plain, dotted = [word for word in words if word.isidentifier()], [word for word in words if "." in word]
+    names = [*plain, *dotted]
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return (f"{contents.path} holds {', '.join(names[:_MOST_NAMES])}{more}",) if names else ()
 
 
 def _made(unsaved: Sequence[Stateful], kind: str) -> tuple[str, ...]:
