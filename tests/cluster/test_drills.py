@@ -1,7 +1,9 @@
 """`lastgood drill --slurm` on a real Slurm: what it causes is real, what it measures is there, and it leaves nothing."""
 
+import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import msgspec
@@ -64,44 +66,52 @@ def test_a_killed_rank_and_a_requeue_are_survived_and_measured(cluster: SlurmClu
     assert requeued.resumed_step >= requeued.checkpoint_step > 0
 
 
+ASK = """
+import sys
+what, name, directory = sys.argv[1:]
+with open(directory + "/ask", "w") as ask:
+    ask.write(what + " " + name)
+with open(directory + "/done") as done:
+    sys.exit(int(done.read()))
+"""
+
+
+def switch_nodes(cluster: SlurmCluster, directory: Path, did: list[str]) -> None:
+    """What a site has for it: takes a node down, with Slurm told, and brings it up again, when it is asked to."""
+    for _ in ("down", "up"):
+        what, name = (directory / "ask").read_text().split()
+        did.append(f"{what} {name}")
+        if what == "down":
+            cluster.kill_node(name)
+            cluster.notice(name)
+        else:
+            cluster.restore_node(name)
+        (directory / "done").write_text("0")
+
+
 def test_a_node_goes_down_by_the_sites_command_and_is_up_again_afterwards(cluster: SlurmCluster, shared: Path) -> None:
-    down, up = shared / "down.py", shared / "up.py"
-    conf = cluster.directory / "slurm.conf"
-    # What a site would do with its power control: all of the node is killed, and Slurm told.
-    down.write_text(NODE_DOWN.format(conf=str(conf), log=str(cluster.directory)))
-    up.write_text("import sys\nopen(sys.argv[1] + '.up', 'w').close()\n")
+    for name in ("ask", "done"):
+        os.mkfifo(shared / name)
+    (shared / "ask.py").write_text(ASK)
+    did: list[str] = []
+    site = threading.Thread(target=switch_nodes, args=(cluster, shared, did), daemon=True)
+    site.start()
+    hook = f"{sys.executable} {shared}/ask.py"
     answer, code = drill(
         cluster,
         shared,
         *("--until", "recovered", "--fault", "node@step=25"),
-        *("--node-down", f"{sys.executable} {down} {{node}}"),
-        *("--node-up", f"{sys.executable} {up} {shared}/{{node}}"),
+        *("--node-down", f"{hook} down {{node}} {shared}", "--node-up", f"{hook} up {{node}} {shared}"),
     )
+    site.join(60)
     assert (code, answer.verdict) == (0, "pass"), answer
     (lost,) = answer.faults
     assert lost.has_effect and lost.is_undone
     assert lost.requeued_s is not None and lost.resumed_step is not None and lost.checkpoint_step is not None
     assert lost.resumed_step >= lost.checkpoint_step > 0
-    (node,) = [path.stem for path in shared.glob("*.up")]
-    assert node in lost.what
-
-
-NODE_DOWN = """
-import subprocess, sys, psutil
-name = sys.argv[1]
-for again in range(2):
-    for process in psutil.process_iter():
-        try:
-            environment = process.environ()
-            is_here = environment.get("SLURM_CONF") == {conf!r} and (
-                environment.get("SLURMD_NODENAME") == name or environment.get("TEST_CLUSTER_NODE", "").endswith(":" + name)
-            )
-            if is_here and process.pid != psutil.Process().pid:
-                process.kill()
-        except psutil.Error:
-            pass
-subprocess.run(["scontrol", "update", "NodeName=" + name, "State=DOWN", "Reason=drill"], check=True)
-"""
+    node = lost.what.split()[1]
+    assert did == [f"down {node}", f"up {node}"]
+    assert "idle" in cluster.run("sinfo", "-h", "-n", node, "-o", "%T").stdout
 
 
 def test_what_cannot_be_caused_there_is_said_before_anything_is_submitted(cluster: SlurmCluster, shared: Path) -> None:
@@ -122,3 +132,20 @@ def test_a_rank_that_is_not_there_makes_the_answer_unknown(cluster: SlurmCluster
     answer, code = drill(cluster, shared, "--until", "recovered", "--fault", "kill-rank,which=7@step=25")
     assert (code, answer.verdict) == (3, "unknown"), answer
     assert "no such process" in answer.faults[0].reason
+
+
+def test_a_job_that_is_told_to_stop_saves_and_a_launcher_that_is_killed_loses_no_checkpoint(
+    cluster: SlurmCluster, shared: Path
+) -> None:
+    answer, code = drill(
+        cluster,
+        shared,
+        *("--until", "recovered", "--fault", "terminate,grace=20s@step=25", "--fault", "kill-launcher@after=0.5s"),
+    )
+    told, launcher = answer.faults
+    assert (code, answer.verdict) == (0, "pass"), answer
+    assert told.lost_steps == 0, "it saves before it stops"
+    assert told.resumed_step is not None and told.resumed_step >= 25
+    assert "requeued by hand" in launcher.what
+    assert launcher.has_effect and launcher.resumed_step is not None and launcher.checkpoint_step is not None
+    assert launcher.resumed_step >= launcher.checkpoint_step

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
+
 from lastgood.core.errors import LastgoodError, SchedulerError, UsageError
 from lastgood.core.units import duration, parse_duration
 from lastgood.drill.fault import Hooks, Injected, NoVictimError
@@ -21,7 +23,10 @@ _LOOK_S = 0.05
 
 KNOWN: dict[str, tuple[str, dict[str, str]]] = {
     "kill-rank": ("SIGKILL of one rank, on its node", {"which": "first, or the number of a rank (default: first)"}),
-    "kill-launcher": ("SIGKILL of the launcher, on its node", {}),
+    "kill-launcher": (
+        "SIGKILL of the launcher, on its node; requeued by hand where Slurm takes that for a failure",
+        {},
+    ),
     "terminate": (
         "SIGTERM to all of the job, then its requeue, as preemption does",
         {"grace": "time between the two (default: 30s)"},
@@ -85,7 +90,7 @@ class SlurmFault:
                 which = self.spec.options.get("which", "first")
                 return self._kill("rank", "0" if which == "first" else which)
             case "kill-launcher":
-                return self._kill("launcher", "")
+                return self._kill_launcher()
             case "terminate":
                 return self._terminate(parse_duration(self.spec.options.get("grace", "30s")))
             case "requeue":
@@ -133,6 +138,24 @@ class SlurmFault:
                 return Injected(float(told["at"]), what, (int(told["pid"]),), evidence=told)
         said = done.stderr.strip()[-300:]
         raise NoVictimError(f"no such process was found on {self._job.state.nodes}{f': {said}' if said else ''}")
+
+    def _kill_launcher(self) -> Injected:
+        """Slurm takes a job whose batch script was killed for failed: somebody has to requeue it, as is done here."""
+        injected = self._kill("launcher", "")
+        end = time.monotonic() + _COMMAND_LIMIT_S
+        while not (state := self._job.ask_now()).is_over and state.restarts == self._restarts:
+            if time.monotonic() > end:
+                return injected
+            self._look()
+            time.sleep(_LOOK_S)
+        if not state.is_over:
+            return injected
+        self._job.commands.requeue(self._job.id)
+        while self._job.ask_now().is_over and time.monotonic() < end:
+            self._look()
+            time.sleep(_LOOK_S)
+        what = f"{injected.what}; Slurm took the job for {state.name}, and it was requeued by hand"
+        return msgspec.structs.replace(injected, what=what, evidence={**injected.evidence, "state": state.name})
 
     def _terminate(self, grace_s: float) -> Injected:
         """As Slurm preempts with a GraceTime: the requeue comes at the end of it, or sooner if the job has ended by then."""
