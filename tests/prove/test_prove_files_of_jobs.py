@@ -111,7 +111,7 @@ def jobs(tmp_path: Path, save_step: SaveStep) -> tuple[JobDirectory, JobDirector
 def test_the_state_of_equal_jobs_is_identical(jobs: tuple[JobDirectory, JobDirectory]) -> None:
     found = compare_jobs(jobs[0].path, jobs[1].path)
     # Of each rank 8 numbers and one, and the values.
-    assert (found.kind, found.compared) == ("identical", 2 * 9 + 3 + 1)
+    assert (found.kind, found.compared) == ("identical", 3 * (2 * 9 + 3 + 1))
     assert compare_paths(jobs[0].path.parent / "a", jobs[0].path.parent / "b").kind == "identical"
 
 
@@ -125,13 +125,13 @@ def test_state_that_differs_is_named_with_its_step(
     assert str(found.first).startswith("step 30, rank-00000.model.w: (8,) against (9,), another shape")
 
 
-def test_jobs_are_compared_at_the_newest_step_that_both_have(
+def test_jobs_are_compared_at_the_steps_that_both_have(
     jobs: tuple[JobDirectory, JobDirectory], save_step: SaveStep
 ) -> None:
     save_step(40, into=jobs[0], world_size=2)
     found = compare_jobs(jobs[0].path, jobs[1].path)
     assert found.kind == "identical"
-    assert "state compared at step 30, the newest that both have" in found.notes[0]
+    assert found.notes == ("state compared at steps 10, 20, 30; the newest checkpoints are of steps 40 and 30",)
 
 
 def test_jobs_without_a_common_step_cannot_be_compared(
@@ -189,4 +189,6 @@ def test_a_damaged_checkpoint_has_no_digest(jobs: tuple[JobDirectory, JobDirecto
         path.write_bytes(data)
     with pytest.raises(DamagedError):
         digests_of_job(jobs[0])
-    assert compare_paths(jobs[0].path, jobs[1].path, Rule()).kind == "identical", "step 30 is whole"
+    found = compare_paths(jobs[0].path, jobs[1].path, Rule())
+    assert found.kind == "not comparable"
+    assert "do not match their checksum" in found.notes[0]

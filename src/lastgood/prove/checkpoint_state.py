@@ -88,7 +88,7 @@ def read_state(job: JobDirectory | Path | str, name: str = "") -> dict[str, obje
 
 
 def compare_jobs(left: Path, right: Path, tolerance: Tolerance = EXACT, *, where: str = "") -> Comparison:
-    """Hold the state of two jobs against each other, at the newest step at which both have a checkpoint."""
+    """Hold the state of two jobs against each other, at each step at which both have a checkpoint still."""
     jobs = [open_job(path) for path in (left, right)]
     steps = [checkpoints_by_step(job) for job in jobs]
     for path, there in zip((left, right), steps, strict=True):
@@ -99,23 +99,18 @@ def compare_jobs(left: Path, right: Path, tolerance: Tolerance = EXACT, *, where
         return not_comparable(
             f"no step at which both have a checkpoint: {_steps(tuple(steps[0]))} against {_steps(tuple(steps[1]))}"
         )
-    step = max(common)
-    tally = Tally(tolerance)
-    one, other = (read_state(job, there[step]) for job, there in zip(jobs, steps, strict=True))
-    apart = Tally()
-    hold(apart, "", *({name: side[name] for name in side if _is_random(name)} for side in (one, other)))
-    hold(
-        tally,
-        "",
-        *({name: side[name] for name in side if not _is_random(name)} for side in (one, other)),
-        where=where,
-        step=step,
-    )
+    tally, apart = Tally(tolerance), Tally()
+    for step in sorted(common):
+        states = [read_state(job, there[step]) for job, there in zip(jobs, steps, strict=True)]
+        one, other = ({name: state[name] for name in state if not _is_random(name)} for state in states)
+        hold(tally, "", one, other, where=where, step=step)
+        one, other = ({name: state[name] for name in state if _is_random(name)} for state in states)
+        hold(apart, "", one, other, where=where, step=step)
     if apart.beyond_in_all:
         tally.note(RANDOM_DIFFERS)
-    if any(max(there) != step for there in steps):
+    if any(max(there) != max(common) for there in steps):
         newest = " and ".join(f"{max(there):,}" for there in steps)
-        tally.note(f"state compared at step {step:,}, the newest that both have; the newest of each are {newest}")
+        tally.note(f"state compared at {_steps(tuple(sorted(common)))}; the newest checkpoints are of steps {newest}")
     return tally.comparison()
 
 

@@ -15,7 +15,7 @@ from lastgood.prove.difference import Comparison, Difference, Tolerance, differs
 from lastgood.prove.files import Rule, compare_files
 from lastgood.prove.output_lines import attempts_of, merged, series_of_attempts
 from lastgood.prove.profiling import Known
-from lastgood.prove.series import Series, compare_series, series_of_job
+from lastgood.prove.series import Series, attempts_of_job, compare_redone, compare_series, series_of_job
 from lastgood.prove.shown import Shown
 from lastgood.prove.statistics import as_comparison, compare_statistically
 from lastgood.prove.verdict import Part
@@ -79,7 +79,9 @@ def compare_undisturbed(left: Shown, right: Shown, wanted: Wanted) -> Pair:
     parts += statistical_parts(left, [right], wanted)
     if found:
         parts.append(Part(FILES, join(found), items=tuple(kept)))
-    return Pair(tuple(part for part in parts if part is not None), tuple(kept), tuple(notes))
+    compared = tuple(part for part in parts if part is not None)
+    notes += [f"{part.name}: {note}" for part in compared for note in part.comparison.notes]
+    return Pair(compared, tuple(kept), tuple(dict.fromkeys(notes)))
 
 
 def _state_part(left: Shown, right: Shown, wanted: Wanted) -> Part | None:
@@ -119,13 +121,31 @@ def _results_part(left: Shown, right: Shown, wanted: Wanted) -> Part | None:
 
 def series_of(shown: Shown, known: Known) -> Series:
     """What a run logged: by our library, or by the lines of its output."""
-    if known.is_with_library and not known.finders.values:
+    if is_exact(known):
         try:
             return series_of_job(shown.place.job)
         except LastgoodError:
             return {}
-    parts = attempts_of([(line.start, line.text) for line in shown.lines])
-    return merged(series_of_attempts(parts, known.finders))
+    return merged(_by_attempt(shown, known))
+
+
+def is_exact(known: Known) -> bool:
+    """True where values are recorded by our library, in all their bits; else they are as the program printed them."""
+    return known.is_with_library and not known.finders.values
+
+
+def redone_otherwise(shown: Shown, known: Known, tolerance: Tolerance) -> str:
+    """What a run says against itself: steps that it did twice, with other values the second time. Empty if nothing."""
+    try:
+        attempts = attempts_of_job(shown.place.job) if is_exact(known) else _by_attempt(shown, known)
+    except LastgoodError:
+        return ""
+    found = compare_redone(attempts, tolerance)
+    return str(found) if found.changed else ""
+
+
+def _by_attempt(shown: Shown, known: Known) -> list[tuple[int, dict[int, dict[str, str]]]]:
+    return series_of_attempts(attempts_of([(line.start, line.text) for line in shown.lines]), known.finders)
 
 
 def statistical_parts(left: Shown, rights: Sequence[Shown], wanted: Wanted) -> list[Part]:

@@ -10,7 +10,15 @@ from lastgood.core.signals import signal_name
 from lastgood.core.units import duration
 from lastgood.prove.at_write import Aim
 from lastgood.prove.causes import Cause
-from lastgood.prove.comparing import Pair, Wanted, compare_resumed, compare_undisturbed, series_of, statistical_parts
+from lastgood.prove.comparing import (
+    Pair,
+    Wanted,
+    compare_resumed,
+    compare_undisturbed,
+    redone_otherwise,
+    series_of,
+    statistical_parts,
+)
 from lastgood.prove.conduct import Saying, disturbed, undisturbed
 from lastgood.prove.difference import EXACT, Tolerance
 from lastgood.prove.output_lines import check_patterns
@@ -19,7 +27,7 @@ from lastgood.prove.profiling import Known, application_of, learn, without_check
 from lastgood.prove.resuming import resumed_after
 from lastgood.prove.shown import Shown
 from lastgood.prove.verdict import Answer, Killed, Verdict, judge
-from lastgood.prove.why import Bad, diagnose
+from lastgood.prove.why import Bad, diagnose, diagnose_itself
 from lastgood.trial.place import make_place
 from lastgood.trial.target import Target, Way, step_finder
 
@@ -90,6 +98,8 @@ def prove(request: Request, say: Saying, tell: Callable[[str], None]) -> Proof:
         shown.append(run)
         killed.append(_judged_by(run, kills, first, wanted, pair, target))
         tell(f"{run.name}: {_told_killed(killed[-1])}")
+        if said := redone_otherwise(run, known, request.tolerance):
+            notes.append(f"{run.name}: {said}")
     killed = _with_estimates(first, shown, killed, wanted)
     verdict = judge(pair.parts, killed)
     return Proof(
@@ -100,7 +110,7 @@ def prove(request: Request, say: Saying, tell: Callable[[str], None]) -> Proof:
         tuple(shown),
         tuple(killed),
         tuple(notes),
-        _causes(verdict, known, target, first, shown, killed),
+        _causes(verdict, known, target, (first, second), shown, killed),
     )
 
 
@@ -113,13 +123,21 @@ _NEEDS_A_CAUSE = (Answer.DIVERGED, Answer.LOST_WORK, Answer.DID_NOT_RESUME)
 
 
 def _causes(
-    verdict: Verdict, known: Known, target: Target, first: Shown, shown: Sequence[Shown], killed: Sequence[Killed]
+    verdict: Verdict,
+    known: Known,
+    target: Target,
+    undisturbed: tuple[Shown, Shown],
+    shown: Sequence[Shown],
+    killed: Sequence[Killed],
 ) -> tuple[Cause, ...]:
     bad = [
         Bad(run, told, judged, series_of(run, known))
         for run, told, judged in zip(shown, killed, verdict.runs, strict=True)
         if judged.answer in _NEEDS_A_CAUSE
     ]
+    if verdict.answer is Answer.NOT_DETERMINISTIC:
+        return diagnose_itself(target, *undisturbed)
+    first = undisturbed[0]
     return diagnose(known, target, first, series_of(first, known), bad) if bad else ()
 
 
