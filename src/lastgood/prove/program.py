@@ -61,7 +61,8 @@ class Program(msgspec.Struct, frozen=True):
     """Calls that draw random numbers, as they are written."""
     shuffles: tuple[str, ...] = ()
     """What puts data into a random order, as it is written, with its line."""
-    sets_random_state: bool = False
+    unseeded: tuple[str, ...] = ()
+    """Generators that are made without a seed, or from the clock, with their lines."""
 
 
 def read_program(source: str, name: str) -> Program | None:
@@ -79,9 +80,7 @@ def read_program(source: str, name: str) -> Program | None:
         uses_optimizer=any(one.kind == "optimizer" for one in stateful) or _mentions(tree, ("momentum", "velocity")),
         draws=tuple(dict.fromkeys(_dotted(call.func) for call in calls if _last(call.func) in _RANDOM_CALLS)),
         shuffles=tuple(dict.fromkeys(_shuffles(calls))),
-        sets_random_state=any(
-            _last(call.func) in ("set_rng_state", "setstate", "set_state", "set_rng_state_all") for call in calls
-        ),
+        unseeded=tuple(dict.fromkeys(_unseeded(calls))),
     )
 
 
@@ -130,6 +129,21 @@ def _shuffles(calls: list[ast.Call]) -> Iterator[str]:
             yield f"{_dotted(call.func)}(shuffle=True), line {call.lineno}"
         elif _last(call.func) in _ORDER_CALLS:
             yield f"{_dotted(call.func)}(), line {call.lineno}"
+
+
+_GENERATORS = ("default_rng", "RandomState", "Random", "SeedSequence", "SystemRandom")
+_CLOCKS = ("time", "time_ns", "now", "getpid", "urandom", "entropy", "token_bytes")
+
+
+def _unseeded(calls: list[ast.Call]) -> Iterator[str]:
+    for call in calls:
+        name = _last(call.func)
+        is_seeding = name in ("seed", "manual_seed", "manual_seed_all", *_GENERATORS)
+        is_by_clock = any(
+            isinstance(part, ast.Call) and _last(part.func) in _CLOCKS for word in call.args for part in ast.walk(word)
+        )
+        if (name in _GENERATORS and not call.args and not call.keywords) or (is_seeding and is_by_clock):
+            yield f"{_dotted(call.func)}({'...' if call.args else ''}), line {call.lineno}"
 
 
 def _mentions(tree: ast.AST, words: tuple[str, ...]) -> bool:

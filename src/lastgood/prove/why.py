@@ -8,6 +8,7 @@ import msgspec
 from lastgood.core.numbering import numbers_in
 from lastgood.prove.causes import Cause
 from lastgood.prove.contents import OPTIMIZER, POSITION, RANDOM, SCHEDULE, Contents, contents_of
+from lastgood.prove.environment import changes, unsteady
 from lastgood.prove.onset import Onset, onset_of, repeated_stretch
 from lastgood.prove.plan_of_kills import not_sorted
 from lastgood.prove.profiling import Known
@@ -57,6 +58,29 @@ def diagnose(known: Known, target: Target, first: Shown, series: Series, bad: Se
     return tuple(sorted(found.values(), key=lambda cause: -cause.certainty))
 
 
+def diagnose_itself(target: Target, first: Shown, second: Shown) -> tuple[Cause, ...]:
+    """Why two undisturbed runs may differ."""
+    program = _program(target)
+    found = []
+    if program is not None and program.unseeded:
+        told = (f"made without a fixed seed: {', '.join(program.unseeded[:3])}",)
+        found.append(
+            Cause("random numbers are others in each run", told, "give each generator a seed that is the same", 2)
+        )
+    if "mdrun" in target.command and "-reprod" not in target.command:
+        told = ("GROMACS balances its load by measured times, which changes the order of sums",)
+        found.append(Cause("mdrun runs without -reprod", told, "add -reprod, or compare with --rtol", 2))
+    if lines := unsteady(first):
+        remedy = "switch it, for the proof: torch.use_deterministic_algorithms(True), and what it asks for"
+        found.append(Cause("the environment allows for other sums in each run", tuple(lines), remedy, 1))
+    if lines := changes(first, second):
+        found.append(Cause("the environments of the two runs differ", tuple(lines), "", 1))
+    if not found:
+        remedy = "look for seeds, the clock, the order of files and sets, and threads; or compare with --rtol or --statistical"
+        found.append(Cause("nothing that is known points to a reason", (), remedy, 0))
+    return tuple(found)
+
+
 def _of_run(
     run: Bad, known: Known, contents: Contents | None, program: Program | None, first: Shown, series: Series
 ) -> Iterator[Cause]:
@@ -71,6 +95,8 @@ def _of_run(
     pieces = _pieces(run, known, first, resumed_from)
     causes = list(_of_contents(run, known, contents, program, onset, series))
     causes += _appended(run)
+    if lines := changes(first, run.shown):
+        causes.append(Cause("the environment is another one after the resume", tuple(lines[:_MOST_NAMES]), "", 1))
     if onset is not None or (pieces is not None and pieces.differing):
         name = str(onset) if onset is not None else "saved state differs"
         yield Cause(name, pieces.told() if pieces is not None else (), "", _WHERE)
