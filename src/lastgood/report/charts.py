@@ -97,12 +97,12 @@ def saves_chart(report: Report, *, prefix: str) -> Markup:
     figures = report.save_figures
     description = f"Above: {len(used):,} intervals between saves"
     if report.interval.median_used_s is not None:
-        description += f", the middle one {duration(report.interval.median_used_s)}"
+        description += f", median {duration(report.interval.median_used_s)}"
     if report.interval.planned_s is not None:
         description += f", planned {duration(report.interval.planned_s)}"
     if figures.median_write_s is not None and figures.slowest_write_s is not None:
         description += (
-            f". Below: {len(writes):,} writes, the middle one {duration(figures.median_write_s)}, "
+            f". Below: {len(writes):,} writes, median {duration(figures.median_write_s)}, "
             f"the slowest {duration(figures.slowest_write_s)}"
         )
     return _in_all_forms(draw, prefix, 300, "Intervals and writes over time", description + ".")
@@ -128,7 +128,7 @@ def ranks_chart(report: Report, *, prefix: str) -> Markup:
 
     worst = max(report.ranks, key=lambda rank: rank.median_write_s)
     description = (
-        f"{len(report.ranks):,} ranks. Slowest by its middle write: rank {worst.rank} with "
+        f"{len(report.ranks):,} ranks. Slowest by its median write: rank {worst.rank} with "
         f"{duration(worst.median_write_s)} for {byte_size(worst.bytes)}."
     )
     return _in_all_forms(draw, prefix, 240, "Write times of ranks", description)

@@ -1,5 +1,6 @@
 """Several jobs on one page: a row for each with a small time line, worst first, and totals. Pure."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from lastgood.core.quoting import shown
@@ -33,13 +34,13 @@ def fleet_part(fleet: FleetReport, jobs: Sequence[Report], names: Sequence[str],
     lost_steps, lost_s = sum(job.lost_steps for job in jobs), sum(job.lost_s for job in jobs)
     attempts = sum(len(job.attempts) for job in jobs)
     needing = [job for job in jobs if advice_on(job)]
-    finished = sum(job.state == "finished" for job in jobs)
-    running = sum(job.is_running for job in jobs)
+    states = Counter(job.state.partition(",")[0] for job in jobs)
     verdict = element(
         "p",
-        element("b", f"{counted(len(jobs), 'job')}: {finished:,} finished, {running:,} running, "),
-        element("b", f"{len(jobs) - finished - running:,} neither. "),
-        f"{counted(len(needing), 'job needs', 'jobs need')} somebody. " if needing else "Nothing to do. ",
+        element(
+            "b", f"{counted(len(jobs), 'job')}: ", ", ".join(f"{n:,} {state}" for state, n in states.items()), ". "
+        ),
+        f"{counted(len(needing), 'needs', 'need')} somebody. " if needing else "Nothing to do. ",
         f"Lost in all: {counted(lost_steps, 'step')}, {duration(lost_s)}.",
         class_="verdict",
     )

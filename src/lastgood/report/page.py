@@ -201,7 +201,7 @@ def _interval(report: Report, anchor: str, *, has_plots: bool) -> Markup | None:
         planned = "no plan is known: `lastgood plan` makes one"
     rows: list[tuple[str, object]] = [
         (
-            "Interval used, middle one",
+            "Interval used, median",
             value(interval.median_used_s or "", words.span(interval.median_used_s), "interval-used"),
         ),
         ("Interval planned", value(interval.planned_s or "", planned, "interval-planned")),
@@ -214,9 +214,9 @@ def _interval(report: Report, anchor: str, *, has_plots: bool) -> Markup | None:
         )
     if figures.median_write_s is not None:
         fastest, slowest = words.span(figures.fastest_write_s), words.span(figures.slowest_write_s)
-        rows.append(("Write, middle one", f"{duration(figures.median_write_s)} (from {fastest} to {slowest})"))
+        rows.append(("Write, median", f"{duration(figures.median_write_s)} (from {fastest} to {slowest})"))
     if figures.median_stall_s is not None:
-        rows.append(("The loop stood still for a save", f"{duration(figures.median_stall_s)} (middle one)"))
+        rows.append(("The loop stood still for a save", f"{duration(figures.median_stall_s)} (median)"))
     if figures.bytes_in_all:
         rows.append(("Written", f"{words.size(figures.bytes_in_all)} in all, the newest {words.size(figures.bytes)}"))
     chart = None
@@ -247,7 +247,7 @@ def _ranks(report: Report, anchor: str, *, has_plots: bool) -> Markup | None:
     if has_plots and len(report.ranks) > 1:
         groups = charts.rank_groups(len(report.ranks))
         size = len(groups[0])
-        text = "Dot: middle one of the writes; bar: the slowest."
+        text = "Dot: median of the writes; bar: the slowest."
         if size > 1:
             text += (
                 f" {len(report.ranks):,} ranks are drawn as {len(groups)} groups of up to {size}, each by its slowest."

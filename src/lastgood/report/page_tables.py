@@ -192,7 +192,7 @@ def ranks(report: Report) -> Markup:
         )
         for one in shown
     ]
-    head = ["Rank", "Write (middle)", "Slowest", "Size", "Checkpoints"]
+    head = ["Rank", "Write (median)", "Slowest", "Size", "Checkpoints"]
     return table(caption, head, rows, numbers=range(5), data_of="ranks")
 
 

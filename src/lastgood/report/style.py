@@ -131,7 +131,7 @@ thead th{{position:sticky;top:0;background:var(--panel);color:var(--quiet);font-
 .n{{text-align:right;white-space:nowrap}}
 .short{{max-height:none}} .nowrap{{white-space:nowrap}}
 .why{{min-width:18rem;overflow-wrap:anywhere}} .some{{min-width:8rem}} .text{{min-width:13rem}}
-.swatch{{display:inline-block;width:.8rem;height:.8rem;border-radius:2px;margin-right:.45rem;vertical-align:-.08rem}}
+.swatch,svg{{forced-color-adjust:none}} .swatch{{display:inline-block;width:.8rem;height:.8rem;border-radius:2px;margin-right:.45rem;vertical-align:-.08rem}}
 .strip{{display:block;width:100%;height:34px}} .strip.small{{height:20px;min-width:14rem}}
 .bar{{display:block;width:100%;height:26px;margin:.6rem 0}}
 .mark{{stroke:var(--fault);stroke-width:1.5;vector-effect:non-scaling-stroke;fill:none}}
