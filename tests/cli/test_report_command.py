@@ -1,10 +1,16 @@
 """`lastgood report`: its forms, its exit codes, and what it does about jobs that cannot be read."""
 
 import csv
+import fcntl
 import io
 import json
 import os
 import re
+import struct
+import subprocess
+import sys
+import termios
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +37,48 @@ def test_text_is_the_default_and_plain_where_it_is_piped(lastgood: Lastgood, kil
     assert (said.code, said.err) == (0, "")
     assert "WHERE THE TIME WENT" in said.out and "TIME LINE" in said.out and "\x1b" not in said.out
     assert max(map(len, said.out.splitlines())) <= 80
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("given", "is_ascii"),
+    [
+        ({"LC_ALL": "C"}, True),
+        ({"LC_ALL": "C.UTF-8"}, False),
+        ({"LC_ALL": "C.UTF-8", "PYTHONIOENCODING": "ascii"}, True),
+    ],
+)
+def test_without_utf_8_it_is_ascii(killed_once: JobDirectory, given: dict[str, str], is_ascii: bool) -> None:
+    command = [sys.executable, "-m", "lastgood", "report", os.fspath(killed_once.path)]
+    said = subprocess.run(command, env={**os.environ, **given}, capture_output=True, timeout=100, check=True).stdout
+    assert b"# useful" in said if is_ascii else "█ useful".encode() in said
+    assert said.isascii() == is_ascii
+
+
+@pytest.mark.slow
+def test_on_a_terminal_it_is_coloured_and_as_wide_as_that(killed_once: JobDirectory) -> None:
+    def shown(**environment: str) -> str:
+        """What it prints on a pseudo terminal of 100 columns."""
+        ours, theirs = os.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+        env = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS", "TERM")}
+        command = [sys.executable, "-m", "lastgood", "report", os.fspath(killed_once.path)]
+        process = subprocess.Popen(command, stdout=theirs, env={**env, "LC_ALL": "C.UTF-8", **environment})
+        os.close(theirs)
+        pieces = []
+        with suppress(OSError):
+            while piece := os.read(ours, 65536):
+                pieces.append(piece)
+        os.close(ours)
+        assert process.wait(100) == 0
+        return b"".join(pieces).decode()
+
+    coloured = shown(TERM="xterm")
+    assert "\x1b[32m" in coloured
+    plain = shown(TERM="xterm", NO_COLOR="1")
+    assert "\x1b" not in plain and "\x1b" not in shown(TERM="dumb")
+    widest = max(len(line) for line in plain.splitlines())
+    assert 80 < widest <= 100
 
 
 def test_json_is_the_documented_answer(lastgood: Lastgood, killed_once: JobDirectory) -> None:
@@ -139,6 +187,11 @@ def test_a_submission_notes_its_plan_and_the_report_compares_with_it(
     interval = lastgood("report", "--json", killed_once.path).answer("report").jobs[0].interval
     assert interval.planned_by == "batch.sh"
     assert interval.planned_s == pytest.approx(json.loads(plan.read_text())["submit"]["interval_s"], abs=0.05)
+
+
+def test_a_submission_hands_the_metrics_on(lastgood: Lastgood, tmp_path: Path) -> None:
+    script = lastgood("script", "--job", tmp_path / "job", "--metrics", "/m/x.prom", "--", "python", "x.py").out
+    assert "--metrics /m/x.prom" in script.splitlines()[-2]
 
 
 def test_verify_reads_the_checkpoints(lastgood: Lastgood, killed_once: JobDirectory) -> None:

@@ -168,16 +168,23 @@ def _screen(*, is_file: bool) -> "Screen":
 
     if is_file or sys.stdout is None:
         return Screen()
-    try:
-        "█▒┃╌".encode(sys.stdout.encoding or "utf-8")
-        is_unicode = True
-    except UnicodeEncodeError:
-        is_unicode = False
+    is_unicode = _has_blocks(sys.stdout.encoding or "utf-8")
     if not sys.stdout.isatty():
         return Screen(is_unicode=is_unicode)
     width = min(max(shutil.get_terminal_size().columns, LEAST_WIDTH), MOST_WIDTH)
     is_coloured = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return Screen(width, is_coloured, is_unicode)
+
+
+def _has_blocks(encoding: str) -> bool:
+    """Whether bars and lines of Unicode can be shown. In the locale C Python writes UTF-8, but nobody said that it is read."""
+    import locale
+
+    try:
+        "█▒┃╌".encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return locale.nl_langinfo(locale.CODESET).lower().replace("-", "") == "utf8"
 
 
 def _write(path: Path, text: str) -> None:
