@@ -114,6 +114,7 @@ def test_a_loop_that_never_saves_is_told_after_its_first_run(prove_loop: Prove):
 def test_a_loop_that_differs_from_itself_is_told_apart(prove_loop: Prove):
     proof = prove_loop(loops.NOT_DETERMINISTIC)
     assert proof.verdict.answer is Answer.NOT_DETERMINISTIC
+    assert "random numbers are others in each run" in names_of_causes(proof)
 
 
 def test_a_command_that_fails_by_itself_says_its_last_words(prove_loop: Prove):
@@ -139,7 +140,11 @@ def test_a_job_that_uses_the_library_is_found_out_and_its_state_compared(prove_l
     proof = prove_loop(loops.WITH_LIBRARY, kills=2, way=None)
     assert proof.verdict.answer is Answer.IDENTICAL, proof.verdict
     assert proof.known.is_with_library
-    assert [part.name for part in proof.pair.parts] == ["logged values", "values of saved state"]
+    assert [part.name for part in proof.pair.parts] == [
+        "logged values",
+        "saved states by their digests",
+        "values of the newest saved state",
+    ]
     assert all(resumed.step == resumed.newest_step for run in proof.killed for resumed in run.resumed)
 
 

@@ -10,7 +10,8 @@ from lastgood.apps.results import results_of
 from lastgood.core.errors import LastgoodError
 from lastgood.core.numbering import is_temporary
 from lastgood.prove.app_results import compare_results, in_all
-from lastgood.prove.checkpoint_state import compare_jobs
+from lastgood.prove.checkpoint_state import as_comparison as digests_as_comparison
+from lastgood.prove.checkpoint_state import compare_digests, compare_jobs
 from lastgood.prove.difference import Comparison, Difference, Tolerance, differs, join
 from lastgood.prove.files import Rule, compare_files
 from lastgood.prove.output_lines import attempts_of, merged, series_of_attempts
@@ -22,8 +23,10 @@ from lastgood.prove.verdict import Part
 from lastgood.prove.watching import stamps_below
 from lastgood.trial.target import RUN
 
-VALUES, FILES, STATE = "logged values", "values in final files", "values of saved state"
+VALUES, FILES, STATE = "logged values", "values in final files", "values of the newest saved state"
+DIGESTS = "saved states by their digest"
 RESULTS = "values in the application's results"
+DIGESTS = "saved states by their digests"
 ESTIMATES = "estimates with errors"
 _ARRAYS = (".npy", ".npz", ".safetensors", ".pt", ".pth", ".ckpt", ".bin", ".h5", ".hdf5", ".pkl")
 """Files of numbers: where two undisturbed runs differ in one, the job is not deterministic. A text may hold a date."""
@@ -75,7 +78,12 @@ def compare_undisturbed(left: Shown, right: Shown, wanted: Wanted) -> Pair:
         else:
             why = "it differs between the undisturbed runs" if comparison.kind == "differs" else str(comparison)
             notes.append(f"{name} is not compared: {why}")
-    parts = [_values_part(left, right, wanted), _state_part(left, right, wanted), results]
+    parts = [
+        _values_part(left, right, wanted),
+        _digests_part(left, right, wanted),
+        _state_part(left, right, wanted),
+        results,
+    ]
     parts += statistical_parts(left, [right], wanted)
     if found:
         parts.append(Part(FILES, join(found), items=tuple(kept)))
@@ -91,11 +99,42 @@ def _state_part(left: Shown, right: Shown, wanted: Wanted) -> Part | None:
     return Part(STATE, compare_jobs(left.place.job, right.place.job, wanted.tolerance))
 
 
+def _digests_part(left: Shown, right: Shown, wanted: Wanted) -> Part | None:
+    """State at all steps at which both have saved, by its digests, where equal means equal bits."""
+    if not wanted.known.is_with_library or wanted.statistical or not wanted.tolerance.is_exact:
+        return None
+    found = compare_digests(left.digests, right.digests)
+    steps = tuple(f"step {step}" for step in (*found.equal_steps, *found.differing_steps))
+    equal_to = None
+    if found.first_differing is not None:
+        equal_to = max((step for step in found.equal_steps if step < found.first_differing), default=None)
+    return Part(DIGESTS, digests_as_comparison(found), equal_to, items=steps) if steps else None
+
+
+def _digests_part(left: Shown, right: Shown, wanted: Wanted) -> Part | None:
+    """Of jobs of ours: at which steps both had the same state, also where its checkpoint is gone. A digest knows no
+    tolerance: with one, only what is left is compared."""
+    if not wanted.known.is_with_library or wanted.statistical or not wanted.tolerance.is_exact:
+        return None
+    found = compare_digests(left.digests, right.digests)
+    steps = (*found.equal_steps, *found.differing_steps)
+    if not steps:
+        return None
+    equal_to = (
+        max((step for step in found.equal_steps if step < found.differing_steps[0]), default=0)
+        if found.differing_steps
+        else None
+    )
+    return Part(DIGESTS, as_answer(found), equal_to, items=(steps_told(tuple(sorted(steps))),))
+
+
 def compare_resumed(left: Shown, right: Shown, wanted: Wanted, files: Sequence[str]) -> tuple[Part, ...]:
     """`left`: undisturbed. `files`: those that the undisturbed runs have."""
     parts = [
         _values_part(left, right, wanted),
+        _digests_part(left, right, wanted),
         _state_part(left, right, wanted),
+        _digests_part(left, right, wanted),
         _results_part(left, right, wanted),
     ]
     if files:

@@ -10,6 +10,7 @@ import msgspec
 from lastgood.launch.soundness import problem_of_file
 from lastgood.prove.at_write import Aim
 from lastgood.prove.checkpoint_files import Units, saves_of
+from lastgood.prove.keeping_digests import Digests
 from lastgood.prove.killing import Hit, carry_out
 from lastgood.prove.plan_of_kills import Kill
 from lastgood.prove.shown import Shown
@@ -81,10 +82,13 @@ def _conduct(
                 break
             if way is not Way.LASTGOOD:
                 trial.start()
-        code = _finish(trial, watch, end, tell)
+        digests = Digests(place)
+        code = _finish(trial, watch, digests if way is Way.LASTGOOD else None, end, tell)
         duration_s = time.time() - trial.began
         trial.end()
         watch(trial.look())
+        if way is Way.LASTGOOD:
+            digests.take()
         return Shown(
             name=place.name,
             place=place,
@@ -98,17 +102,22 @@ def _conduct(
             steps=watch.steps,
             records=trial.records(),
             hits=hits,
+            digests=digests.found,
             baseline=baseline,
         )
 
 
-def _finish(trial: Trial, watch: Watch, end: float, tell: Callable[[Sight], None]) -> int | None:
+def _finish(
+    trial: Trial, watch: Watch, digests: Digests | None, end: float, tell: Callable[[Sight], None]
+) -> int | None:
     """Wait until it ends by itself. Its exit code; None if the limit passed."""
     starts = trial.starts
     while True:
         sight = trial.look()
         watch(sight)
         tell(sight)
+        if digests is not None:
+            digests(sight)
         if not sight.is_running:
             code = trial.exit_codes[-1]
             is_asked = trial.way is Way.LASTGOOD and code in AGAIN_CODES

@@ -3,6 +3,7 @@
 import msgspec
 
 from lastgood.core.accounting import Record
+from lastgood.prove.checkpoint_state import StateDigest
 from lastgood.prove.killing import Hit
 from lastgood.prove.watching import Said, Stamp, Written
 from lastgood.trial.place import Place
@@ -27,6 +28,8 @@ class Shown(msgspec.Struct, frozen=True):
     steps: list[tuple[float, int, int]]
     records: list[Record]
     hits: list[Hit]
+    digests: dict[int, StateDigest]
+    """Of checkpoints of our library, by step; empty where another way was taken."""
     baseline: dict[str, Stamp]
     """The files that were there before it began."""
 
