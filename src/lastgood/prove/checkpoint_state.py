@@ -57,7 +57,7 @@ class DigestComparison(msgspec.Struct, frozen=True, kw_only=True):
             return "no step at which both have a checkpoint"
         parts = []
         if self.equal_steps:
-            parts.append(f"state equal at {_steps(self.equal_steps)}")
+            parts.append(f"state equal at {steps_told(self.equal_steps)}")
         if self.first_differing is not None:
             more = f" and {len(self.names) - 5} more" if len(self.names) > 5 else ""
             parts.append(f"state differs first at step {self.first_differing:,} in {', '.join(self.names[:5])}{more}")
@@ -97,7 +97,7 @@ def compare_jobs(left: Path, right: Path, tolerance: Tolerance = EXACT, *, where
     common = steps[0].keys() & steps[1].keys()
     if not common:
         return not_comparable(
-            f"no step at which both have a checkpoint: {_steps(tuple(steps[0]))} against {_steps(tuple(steps[1]))}"
+            f"no step at which both have a checkpoint: {steps_told(tuple(steps[0]))} against {steps_told(tuple(steps[1]))}"
         )
     tally, apart = Tally(tolerance), Tally()
     for step in sorted(common):
@@ -110,7 +110,9 @@ def compare_jobs(left: Path, right: Path, tolerance: Tolerance = EXACT, *, where
         tally.note(RANDOM_DIFFERS)
     if any(max(there) != max(common) for there in steps):
         newest = " and ".join(f"{max(there):,}" for there in steps)
-        tally.note(f"state compared at {_steps(tuple(sorted(common)))}; the newest checkpoints are of steps {newest}")
+        tally.note(
+            f"state compared at {steps_told(tuple(sorted(common)))}; the newest checkpoints are of steps {newest}"
+        )
     return tally.comparison()
 
 
@@ -257,7 +259,12 @@ def _leaves(skeleton: Any, at: str) -> Iterator[tuple[str, Any]]:
         yield at, skeleton
 
 
-def _steps(steps: tuple[int, ...]) -> str:
+def steps_told(steps: tuple[int, ...]) -> str:
+    """As people read it, the first and the last of them.
+
+    >>> steps_told((10, 20))
+    'steps 10, 20'
+    """
     shown = [f"{step:,}" for step in steps]
     if len(shown) > 6:
         shown = [*shown[:3], "...", *shown[-2:]]
