@@ -24,7 +24,6 @@ from lastgood.prove.watching import stamps_below
 from lastgood.trial.target import RUN
 
 VALUES, FILES, STATE = "logged values", "values in final files", "values of the newest saved state"
-DIGESTS = "saved states by their digest"
 RESULTS = "values in the application's results"
 DIGESTS = "saved states by their digests"
 ESTIMATES = "estimates with errors"
@@ -111,30 +110,12 @@ def _digests_part(left: Shown, right: Shown, wanted: Wanted) -> Part | None:
     return Part(DIGESTS, digests_as_comparison(found), equal_to, items=steps) if steps else None
 
 
-def _digests_part(left: Shown, right: Shown, wanted: Wanted) -> Part | None:
-    """Of jobs of ours: at which steps both had the same state, also where its checkpoint is gone. A digest knows no
-    tolerance: with one, only what is left is compared."""
-    if not wanted.known.is_with_library or wanted.statistical or not wanted.tolerance.is_exact:
-        return None
-    found = compare_digests(left.digests, right.digests)
-    steps = (*found.equal_steps, *found.differing_steps)
-    if not steps:
-        return None
-    equal_to = (
-        max((step for step in found.equal_steps if step < found.differing_steps[0]), default=0)
-        if found.differing_steps
-        else None
-    )
-    return Part(DIGESTS, as_answer(found), equal_to, items=(steps_told(tuple(sorted(steps))),))
-
-
 def compare_resumed(left: Shown, right: Shown, wanted: Wanted, files: Sequence[str]) -> tuple[Part, ...]:
     """`left`: undisturbed. `files`: those that the undisturbed runs have."""
     parts = [
         _values_part(left, right, wanted),
         _digests_part(left, right, wanted),
         _state_part(left, right, wanted),
-        _digests_part(left, right, wanted),
         _results_part(left, right, wanted),
     ]
     if files:
