@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -75,10 +76,16 @@ class Browser:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        with suppress(OSError):
+            os.write(self._to, b'{"id": 0, "method": "Browser.close"}\0')
+        # Until its end it is read from: it does not end while its answers find no reader.
+        while select.select([self._from], [], [], _LIMIT_S)[0] and os.read(self._from, 1 << 20):
+            pass
         os.close(self._to)
         os.close(self._from)
-        # With the processes below it, which are in its session.
-        os.killpg(self.process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            # What is left of the processes below it, which are in its session.
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
     def look_as(self, width: int = 1280, height: int = 900, *, scheme: str = "light", media: str = "screen") -> None:
