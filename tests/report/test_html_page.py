@@ -140,6 +140,45 @@ def test_a_save_that_is_overdue_is_said():
     assert not any("late" in one.text for one in advice_on(msgspec.structs.replace(report, made_at=newest + 119)))
 
 
+def test_a_running_job_says_what_would_be_lost_now():
+    report = msgspec.structs.replace(made_report(), state="running", unsaved_s=42.0)
+    assert "If it failed now, 42 s of work would be lost." in page(report)
+    assert "If it failed now" not in page(made_report())
+
+
+def test_an_interval_far_from_the_plan_is_said_while_it_matters():
+    def said(planned_s: float, state: str = "running") -> str:
+        report = made_report(planned_s=planned_s, state=state)
+        report = msgspec.structs.replace(report, made_at=report.saves[-1].at)
+        return " ".join(one.text for one in advice_on(report))
+
+    assert "less often than planned: every 61 s where the plan says 10 s" in said(10.0)
+    assert "more often than planned" in said(600.0)
+    assert said(60.0) == said(45.0) == ""
+    assert said(600.0, "finished") == ""
+
+
+@pytest.mark.parametrize("state", ["damaged", "unreadable", "rejected"])
+def test_a_checkpoint_that_is_not_good_is_to_be_looked_at(state):
+    report = made_report("/runs/my job")
+    bad = msgspec.structs.replace(report.checkpoints[-1], state=state)
+    report = msgspec.structs.replace(report, checkpoints=[*report.checkpoints[:-1], bad])
+    (advice,) = advice_on(report)
+    assert bad.name in advice.text and advice.command == "lastgood verify '/runs/my job'"
+
+
+def test_a_job_without_a_good_checkpoint_is_in_danger():
+    report = msgspec.structs.replace(made_report(), state="running", checkpoints=[], saves=[])
+    assert "a failure now loses all" in advice_on(report)[0].text
+
+
+def test_a_checkpoint_on_one_node_only_is_said():
+    report = made_report()
+    newest = msgspec.structs.replace(report.checkpoints[0], stage="/local/job")
+    staged = msgspec.structs.replace(report, checkpoints=[newest, *report.checkpoints[1:]])
+    assert "on one node only" in advice_on(staged)[0].text
+
+
 def test_the_worst_job_comes_first():
     calm, lossy = made_report("/runs/calm", killed_after=[]), made_report("/runs/lossy")
     stuck = made_report("/runs/stuck", state="given up", killed_after=[])

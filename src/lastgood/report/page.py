@@ -73,6 +73,7 @@ def _verdict(report: Report) -> Markup:
         "p",
         element("b", f"{head}{': ' + done if done else ''}"),
         f" after {attempts}{took}. {lost}",
+        f" If it failed now, {duration(report.unsaved_s)} of work would be lost." if report.unsaved_s else None,
         class_="verdict",
     )
 
@@ -217,6 +218,11 @@ def _interval(report: Report, anchor: str, *, has_plots: bool) -> Markup | None:
         rows.append(("Write, median", f"{duration(figures.median_write_s)} (from {fastest} to {slowest})"))
     if figures.median_stall_s is not None:
         rows.append(("The loop stood still for a save", f"{duration(figures.median_stall_s)} (median)"))
+    if staged := [save for save in report.saves if save.stage]:
+        promoted = sum(save.promoted_at is not None for save in staged)
+        rows.append(
+            ("On a node's own disk first", f"{len(staged):,}; of these came to the job's directory: {promoted:,}")
+        )
     if figures.bytes_in_all:
         rows.append(("Written", f"{words.size(figures.bytes_in_all)} in all, the newest {words.size(figures.bytes)}"))
     chart = None
