@@ -27,6 +27,7 @@ _PLUMBING = ("storage", "cpu")
 _WHERE = 9
 """Where it begins comes before what it may be."""
 _IN_PLACE = "write it under another name, flush it, and rename it at the end (os.replace); and keep the one before"
+_POSITION = "save how far in the data it is, with the state of what shuffles it, and go on from there"
 _STATE = "save it with the rest and put it back when resuming, before the first step"
 
 
@@ -101,8 +102,17 @@ def _of_run(
         name = str(onset) if onset is not None else "saved state differs"
         yield Cause(name, pieces.told() if pieces is not None else (), "", _WHERE)
     if not causes:
-        yield Cause("something that the job uses is not in its checkpoint", _unsaved(program), _STATE, 0)
+        yield _last_resort(program, onset)
     yield from causes
+
+
+def _last_resort(program: Program | None, onset: Onset | None) -> Cause:
+    """The checkpoint has a name for each thing that such a program needs."""
+    if program is not None and program.shuffles and (onset is None or onset.place == 0):
+        told = f"the data is put into a random order: {', '.join(program.shuffles[:2])}"
+        name = "the place in the data is not put back, although the checkpoint names one"
+        return Cause(name, (told,), f"{_POSITION}; or save only where an epoch ends", 0)
+    return Cause("something that the job uses is not in its checkpoint", _unsaved(program), _STATE, 0)
 
 
 def _in_place(run: Bad) -> Iterator[Cause]:
@@ -176,9 +186,8 @@ def _of_contents(
         told = (f"the data is put into a random order: {', '.join(shuffles)}",) if shuffles else ()
         evidence = (*((again,) if again else ()), *told, *names)
         is_certain = bool(again) or (contents is not None and contents.holds(RANDOM))
-        remedy = "save how far in the data it is, with the state of what shuffles it, and go on from there"
         yield Cause(
-            "the data begins again: its position is not in the checkpoint", evidence, remedy, 2 if is_certain else 1
+            "the data begins again: its position is not in the checkpoint", evidence, _POSITION, 2 if is_certain else 1
         )
     others = [one for one in unsaved if one.kind not in ("optimizer",)]
     if contents is not None and contents.holds(SCHEDULE):
