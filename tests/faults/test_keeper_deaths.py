@@ -13,14 +13,16 @@ import pytest
 
 from faults.nursery import Nursery
 from faults.practice import Note, Practice, moments
+from faults.scale import scaled
 from keeper.leftovers import keepers_of
 from keeper.ranks import until
 
 pytestmark = pytest.mark.slow
 
 Count = Callable[[int, str], None]
-KILLS = 100
+KILLS = scaled(100, 40)
 """Of the program, over some jobs."""
+FEW_KILLS = scaled(30, 12)
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +89,7 @@ def test_a_keeper_that_is_killed_is_replaced_and_nothing_is_lost(
 ) -> None:
     source = random.Random(5)
     kills = turn = 0
-    while kills < 30:
+    while kills < FEW_KILLS:
         practice = Practice(gym, tmp_path / f"job-{turn}", **{**SETTINGS, "pause_s": 0.03})
         turn += 1
         practice.start()
@@ -105,7 +107,7 @@ def test_both_killed_at_once_lose_no_more_than_what_was_not_committed(
     gym: Nursery, tmp_path: Path, expected: str, count_points: Count
 ) -> None:
     kills, turn = 0, 0
-    while kills < 30:
+    while kills < FEW_KILLS:
         practice = Practice(gym, tmp_path / f"job-{turn}", **SETTINGS)
         turn += 1
         for delay_s in moments(turn, 15, 0.25):

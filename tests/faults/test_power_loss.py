@@ -5,7 +5,6 @@ which the power can fail and each way in which unflushed operations can survive,
 found is made and looked at.
 """
 
-import itertools
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from faults.disk import Disk, Note, Operation, after_power_cut, policies, put_on
 from faults.flaws import FLAWS
 from faults.lossyfs import KILL, LossyFS
 from faults.nursery import Nursery
+from faults.scale import evenly, scaled
 from lastgood.store import catalogue, jobdir
 
 pytestmark = [
@@ -26,6 +26,8 @@ pytestmark = [
 
 Count = Callable[[int, str], None]
 SEEDS = 12
+KILLS = scaled(1000, 25)
+"""Of an attempt, in a campaign over two of them."""
 FEW_SEEDS = 2
 """Where each operation is also one at which the program was killed before."""
 
@@ -132,14 +134,15 @@ def test_a_first_save_survives_every_power_cut_from_the_return_of_its_commit_on(
 def _killed_then_continued(
     fs: LossyFS, nursery: Nursery, before: Disk, flaw: str = "", first: int = 1
 ) -> Iterator[tuple[int, list[Operation]]]:
-    """Kill an attempt at each of its operations from `first` on, and let another one live its life: (length
+    """Kill an attempt at its operations from `first` on, and let another one live its life: (length
     of the log at the kill, the whole log)."""
     job = str(fs.path / "job")
-    for nth in itertools.count(first):
+    fs.reset(before)
+    assert nursery.run("noted_life", job=job, step=20, flaw=flaw) == 0
+    for nth in evenly(range(first, fs.counts()["change"] + 1), KILLS):
         fs.reset(before)
         fs.fail("change", KILL, nth=nth)
-        if nursery.run("noted_life", job=job, step=20, flaw=flaw) == 0:
-            return
+        assert nursery.run("noted_life", job=job, step=20, flaw=flaw) != 0
         at = len(fs.log())
         fs.heal()
         assert nursery.run("noted_life", job=job, step=30, flaw=flaw) == 0
