@@ -105,9 +105,11 @@ import lastgood
 
 rng = np.random.default_rng(3)
 w = np.zeros(4)
+sampler = lastgood.ResumableSampler(32, batch_size=4, seed=1)
 run = lastgood.Run({"rng": rng, "w": w}, job="job", every=6)
-for step in run.steps(60):
-    w += rng.normal(0, 0.01, 4)
-    run.log(w=float(w.sum()))
-    time.sleep(0.008)
+for epoch in run.epochs(8):
+    for batch in run.batches(sampler):
+        w += rng.normal(0, 0.01, 4) * batch.sum()
+        run.log(w=float(w.sum()))
+        time.sleep(0.008)
 """

@@ -143,7 +143,7 @@ def test_a_job_that_uses_the_library_is_found_out_and_its_state_compared(prove_l
     assert [part.name for part in proof.pair.parts] == [
         "logged values",
         "saved states by their digests",
-        "values of the newest saved state",
+        "values of saved state",
     ]
     assert all(resumed.step == resumed.newest_step for run in proof.killed for resumed in run.resumed)
 

@@ -16,7 +16,7 @@ from lastgood.prove.arrays import ENCODED, Flat, Numbers, numbers
 from lastgood.prove.difference import EXACT, Comparison, Difference, Tolerance, join, not_comparable
 from lastgood.prove.tally import Tally
 from lastgood.prove.values import hold
-from lastgood.runtime.state import RANDOM
+from lastgood.runtime.state import DATA, RANDOM
 from lastgood.store.catalogue import list_checkpoints
 from lastgood.store.export import Export, Source, select
 from lastgood.store.jobdir import JobDirectory, open_job
@@ -102,10 +102,9 @@ def compare_jobs(left: Path, right: Path, tolerance: Tolerance = EXACT, *, where
     tally, apart = Tally(tolerance), Tally()
     for step in sorted(common):
         states = [read_state(job, there[step]) for job, there in zip(jobs, steps, strict=True)]
-        one, other = ({name: state[name] for name in state if not _is_random(name)} for state in states)
-        hold(tally, "", one, other, where=where, step=step)
-        one, other = ({name: state[name] for name in state if _is_random(name)} for state in states)
-        hold(apart, "", one, other, where=where, step=step)
+        parted = [_random_apart(state) for state in states]
+        hold(tally, "", parted[0][0], parted[1][0], where=where, step=step)
+        hold(apart, "", parted[0][1], parted[1][1], where=where, step=step)
     if apart.beyond_in_all:
         tally.note(RANDOM_DIFFERS)
     if any(max(there) != max(common) for there in steps):
@@ -199,7 +198,28 @@ def as_comparison(digests: DigestComparison) -> Comparison:
 
 def _is_random(name: str) -> bool:
     # With several ranks each has its own: "rank-00001.lastgood.random...".
-    return name.startswith(RANDOM) or (name.startswith("rank-") and f".{RANDOM}" in name)
+    place = name.partition(".")[2] if name.startswith("rank-") else name
+    return place.startswith((RANDOM, _RANDOM_AT_OPEN))
+
+
+_RANDOM_AT_OPEN = f"{DATA}.at_open.global"
+"""The same, as it was when the epoch's loader was opened."""
+
+
+def _random_apart(state: dict[str, object]) -> tuple[dict[str, object], dict[str, object]]:
+    """A state without the global random state, and that alone."""
+    rest: dict[str, object] = {}
+    random: dict[str, object] = {}
+    for name, value in state.items():
+        opened = value.get("at_open") if isinstance(value, dict) else None
+        if _is_random(name):
+            random[name] = value
+        elif name.endswith(DATA) and isinstance(value, dict) and isinstance(opened, dict):
+            rest[name] = {**value, "at_open": {key: one for key, one in opened.items() if key != "global"}}
+            random[f"{name}.at_open.global"] = opened.get("global")
+        else:
+            rest[name] = value
+    return rest, random
 
 
 def _export(checkpoint: Checkpoint) -> Export:

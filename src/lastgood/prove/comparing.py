@@ -23,7 +23,7 @@ from lastgood.prove.verdict import Part
 from lastgood.prove.watching import stamps_below
 from lastgood.trial.target import RUN
 
-VALUES, FILES, STATE = "logged values", "values in final files", "values of the newest saved state"
+VALUES, FILES, STATE = "logged values", "values in final files", "values of saved state"
 RESULTS = "values in the application's results"
 DIGESTS = "saved states by their digests"
 ESTIMATES = "estimates with errors"
