@@ -96,6 +96,14 @@ def test_saving_in_place_is_caught_by_a_kill_in_the_middle_and_named(prove_loop:
     assert hit.unsound
 
 
+def test_without_strace_a_save_is_hit_when_its_write_is_seen(prove_loop: Prove, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("lastgood.prove.at_write.shutil.which", lambda program: None)
+    proof = prove_loop(loops.IN_PLACE, kills=2)
+    (hit,) = proof.killed[1].hits
+    assert hit.is_hit
+    assert "out/last.npz was seen to be written" in hit.detail
+
+
 def test_a_loop_that_never_looks_for_its_checkpoints_did_not_resume(prove_loop: Prove):
     proof = prove_loop(loops.NEVER_LOOKS)
     assert proof.verdict.answer is Answer.DID_NOT_RESUME

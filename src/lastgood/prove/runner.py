@@ -119,6 +119,11 @@ _NEVER_SAVES = Cause(
     (),
     "have it save now and then; if it does, elsewhere or in files of another kind, say where: --again --checkpoints GLOB",
 )
+_TOO_FAST = Cause(
+    "it ends, or goes on, faster than a kill can be placed",
+    (),
+    "prove a longer run, with more work between two checkpoints: seconds rather than milliseconds",
+)
 _NEEDS_A_CAUSE = (Answer.DIVERGED, Answer.LOST_WORK, Answer.DID_NOT_RESUME)
 
 
@@ -135,6 +140,8 @@ def _causes(
         for run, told, judged in zip(shown, killed, verdict.runs, strict=True)
         if judged.answer in _NEEDS_A_CAUSE
     ]
+    if verdict.answer is Answer.UNKNOWN and any(not hit.is_hit for run in shown for hit in run.hits):
+        return (_TOO_FAST,)
     if verdict.answer is Answer.NOT_DETERMINISTIC:
         return diagnose_itself(target, *undisturbed)
     first = undisturbed[0]
