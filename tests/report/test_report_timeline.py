@@ -91,6 +91,26 @@ def test_what_follows_an_attempt_whose_end_nobody_saw_is_unseen() -> None:
     assert not any(kind in ("down", "queued") for kind, _, _ in pieces(found))
 
 
+def test_what_an_older_checkpoint_and_a_new_start_throw_away_is_lost() -> None:
+    """The second attempt went on from step 100; the third could not, and went on from step 50; the fourth was a new start."""
+    ended, how = 160.0, []
+    first = told_attempt(1, 0, commits=((60, 50), (120, 100)), stall_s=0, reached=100, ended=ended)
+    second = told_attempt(2, 165, from_step=100, commits=((300, 150),), stall_s=0, reached=160, ended=310)
+    third = told_attempt(3, 315, from_step=50, commits=((400, 90),), stall_s=0, reached=95, ended=410)
+    fourth = told_attempt(4, 415, commits=((500, 10),), stall_s=0, reached=10, ended=510, outcome="finished")
+    useful = {}
+    for last in (second, third, fourth):
+        how = [one for one in (first, second, third, fourth) if one.number <= last.number]
+        found, _ = told(*how, last_good={2: 150, 3: 90, 4: 10}[last.number])
+        useful[last.number] = {
+            one.number: sum(s.seconds for s in found.spans if (s.kind, s.attempt) == ("useful", one.number))
+            for one in how
+        }
+    assert useful[2] == {1: 147.0, 2: 122.0}
+    assert useful[3] == {1: 47.0, 2: 0.0, 3: 72.0}
+    assert useful[4] == {1: 0.0, 2: 0.0, 3: 0.0, 4: 82.0}
+
+
 def test_a_hang_is_hung_from_the_last_sign_of_life() -> None:
     hang = event("hang", 400, what="rank 0 has stood still", ranks=[0], silent_s=250.0)
     found, accounts = told(
@@ -279,6 +299,26 @@ def test_no_work_after_the_commit_that_counts_is_useful(records: list[Record], l
         for span in found.spans:
             if span.attempt == account.number and span.kind == "useful":
                 assert span.end <= max(lost_from, span.begin) + 1e-6
+
+
+@given(journals(), st.none() | STEP)
+@settings(max_examples=100, deadline=None)
+def test_no_work_that_a_later_attempt_did_again_is_useful(records: list[Record], last_good: int | None) -> None:
+    """Recomputed from the journals: each later start says from which step on all was done again."""
+    found, accounts = told(*records, last_good=last_good)
+    starts = {one.number: next((e for e in one.events if e.kind == "started"), None) for one in records}
+    for account, one in zip(accounts, records, strict=True):
+        for later in records:
+            started = starts[later.number]
+            if later.number <= one.number or started is None or account.reached_step is None:
+                continue
+            again_from = -1 if started.data["how"] == "fresh" else started.data["step"]
+            if account.reached_step <= again_from:
+                continue
+            kept = [e.at for e in one.events if e.kind == "committed" and e.data["step"] <= again_from]
+            for span in found.spans:
+                if span.attempt == one.number and span.kind == "useful":
+                    assert kept and span.end <= max(kept) + 1e-6
 
 
 STRETCHES = st.lists(st.tuples(MOMENT, MOMENT), max_size=8).map(

@@ -49,6 +49,7 @@ class Timeline(msgspec.Struct, frozen=True):
 
 def timeline(records: list[Record], accounts: list[Account], now: float) -> Timeline:
     """`records` and `accounts` of the same attempts, oldest first. An attempt without an end runs until `now`."""
+    floors = _floors(records)
     has_library = any(record.first("started") is not None for record in records)
     courses: list[Course] = []
     spans: list[Span] = []
@@ -65,7 +66,7 @@ def timeline(records: list[Record], accounts: list[Account], now: float) -> Time
                 f"attempt {record.number} was last heard of {ended - limit:.0f} s after attempt {records[i + 1].number} "
                 "had begun (clocks that differ, or two that ran at once): it counts up to there"
             )
-        course = _course(record, account, begin, end, has_library=has_library)
+        course = _course(record, account, begin, end, floors[i], has_library=has_library)
         if courses:
             spans += _spans(sequence(cursor, (_between(records[i - 1], record, courses[-1]), begin)), None)
         spans += _spans(course.stretches, record.number)
@@ -93,7 +94,24 @@ def _allocation(record: Record) -> tuple[object, ...]:
     return tuple(data.get(name) for name in ("cluster", "job_id", "restart_count")) if data.get("job_id") else ()
 
 
-def _course(record: Record, account: Account, begin: float, end: float, *, has_library: bool) -> Course:
+def _floors(records: list[Record]) -> list[int | None]:
+    """For each attempt the lowest step that one after it went on from: all above it was done again. -1 if that was a new
+    start, which goes on from nothing."""
+    floors: list[int | None] = []
+    lowest: int | None = None
+    for record in reversed(records):
+        floors.append(lowest)
+        started = record.first("started")
+        step = None if started is None else step_of(started)
+        if started is not None and step is not None:
+            step = -1 if started.data.get("how") == "fresh" else step
+            lowest = step if lowest is None else min(lowest, step)
+    return floors[::-1]
+
+
+def _course(
+    record: Record, account: Account, begin: float, end: float, floor: int | None, *, has_library: bool
+) -> Course:
     launched, started = record.first("launched"), record.first("started")
     first = _first_step(record)
     ready = first
@@ -113,7 +131,7 @@ def _course(record: Record, account: Account, begin: float, end: float, *, has_l
     if hangs and not any(event.at > hangs[-1].end for event in record.events if event.kind in _WORKING):
         # Asked what it did, it may have moved again before it was ended.
         stop = min(stop, hangs[-1].end)
-    base = _base(record, account, begin, end, ready, stop, doubts, has_library=has_library)
+    base = _base(record, account, begin, end, ready, stop, floor, doubts, has_library=has_library)
     stalls = in_order(_stalls(record, last_word, doubts))
     stretches = laid_over(joined_up(base), stalls, _WORK)
     stretches = laid_over(stretches, hangs, (*_WORK, "saving", "restarting"))
@@ -137,6 +155,7 @@ def _base(
     end: float,
     ready: float | None,
     stop: float,
+    floor: int | None,
     doubts: list[str],
     *,
     has_library: bool,
@@ -152,7 +171,17 @@ def _base(
         return sequence(begin, ("restarting", min(launched.at, end)), ("unseen", end))
     # A file of an earlier moment, or a clock that was set back, must not move the end of the attempt.
     ready, stop = min(max(ready, begin), end), min(max(stop, ready, begin), end)
-    kept_until = min(max(_kept_until(record, account, ready, stop, doubts), ready), stop)
+    kept_until = _kept_until(record, account, ready, stop, doubts)
+    above = [event.at for event in commits(record) if floor is not None and (step_of(event) or 0) > floor]
+    if floor is not None and (above or (account.reached_step or 0) > floor):
+        # The next attempt may have gone on from its newest step, and one after that from an older one.
+        kept = max((event.at for event in commits(record) if (step_of(event) or 0) <= floor), default=ready)
+        if kept < kept_until and kept < stop:
+            kept_until = kept
+            doubts.append(
+                "a later attempt went on from an older step: more of its time is lost than its own steps tell"
+            )
+    kept_until = min(max(kept_until, ready), stop)
     return sequence(begin, ("restarting", ready), ("useful", kept_until), ("lost", stop), ("stopping", end))
 
 
