@@ -79,6 +79,14 @@ class Reader(HTMLParser):
             self.policy = dict(attrs)["content"] or ""
 
 
+def test_the_row_of_a_job_says_whether_it_needs_somebody():
+    jobs = [made_report("/runs/calm"), made_report("/runs/stuck", state="given up")]
+    rows = (
+        page_of(fleet_of(*jobs), has_plots=False).partition('data-of="jobs"')[2].partition("</table>")[0].split("<tr>")
+    )
+    assert ["to do" in row for row in rows if "/job" in row or "#job" in row] == [True, False]
+
+
 def test_nothing_from_a_journal_is_more_than_text():
     report = made_report(
         f"/runs/{EVIL}",

@@ -112,7 +112,10 @@ def _rows(
         rows.append(
             [
                 element("a", name, href=f"#{anchor}") if anchor else name,
-                element("span", job.state, class_=words.state_class(job)),
+                two_lines(
+                    element("span", job.state, class_=f"nowrap {words.state_class(job)}"),
+                    f"{len(advice)} to do" if (advice := advice_on(job)) else "",
+                ),
                 _small_strip(job, name, own) if job.spans else words.NOTHING,
                 value(job.ettr.share, words.percent(job.ettr.share), "job-ettr") if job.ettr else words.NOTHING,
                 two_lines(
@@ -120,7 +123,9 @@ def _rows(
                     duration(job.lost_s) if job.lost_s else "",
                 ),
                 value(len(job.attempts), f"{len(job.attempts):,}", "job-attempts"),
-                "none" if good is None else two_lines(f"step {good.step:,}", f"{words.span(good.age_s)} old"),
+                "none"
+                if good is None
+                else element("div", two_lines(f"step {good.step:,}", f"{words.span(good.age_s)} old"), class_="nowrap"),
             ]
         )
     share = words.percent(fleet.ettr.share) if fleet.ettr else ""

@@ -129,7 +129,7 @@ th,td{{text-align:left;vertical-align:top;padding:.3rem .6rem;border-top:1px sol
 th{{font-weight:600}} tbody th{{font-weight:500;white-space:nowrap}}
 thead th{{position:sticky;top:0;background:var(--panel);color:var(--quiet);font-size:.92em;white-space:nowrap}}
 .n{{text-align:right;white-space:nowrap}}
-.short{{max-height:none}} .nowrap{{white-space:nowrap}}
+.short{{max-height:none}} .scroll:has(>[data-of=jobs]){{max-height:60rem}} .nowrap{{white-space:nowrap}}
 .why{{min-width:18rem;overflow-wrap:anywhere}} .some{{min-width:8rem}} .text{{min-width:13rem}}
 .swatch,svg{{forced-color-adjust:none}} .swatch{{display:inline-block;width:.8rem;height:.8rem;border-radius:2px;margin-right:.45rem;vertical-align:-.08rem}}
 .strip{{display:block;width:100%;height:34px}} .strip.small{{height:20px;min-width:14rem}}
@@ -162,13 +162,13 @@ footer{{margin-top:3rem;padding-bottom:2rem;color:var(--quiet);font-size:.85rem}
  h2{{margin-top:1.5rem}} h3{{margin-top:1.1rem}} .verdict{{font-size:1.1em;margin:.5rem 0}}
  .cards{{grid-template-columns:repeat(auto-fit,minmax(7rem,1fr));gap:.4rem;margin:.6rem 0}} .card{{padding:.35rem .6rem}}
  .card dd{{font-size:1.2em}} .todo{{padding:.4rem .7rem;margin:.6rem 0}}
- .scroll{{overflow:visible;max-height:none;width:auto;background:none}}
+ .scroll,.scroll:has(>[data-of=jobs]){{overflow:visible;max-height:none;width:auto;background:none}}
  thead{{display:table-header-group}} thead th{{position:static}}
  .wide{{display:block}} .narrow,fieldset,.skip,.back{{display:none}}
  h1,h2,h3,caption,figcaption{{break-after:avoid}} figure,tr,.card,.todo,.formula,.short{{break-inside:avoid}}
  .bar{{break-after:avoid}}
  tbody tr:first-child{{break-before:avoid}}
  a{{color:inherit;text-decoration:none}} table{{font-size:.9em}} th,td{{padding:.15rem .35rem}}
- .why,.some,.text{{min-width:0}} thead th,span.nowrap{{white-space:normal}} .strip.small{{min-width:8rem}}
+ .why,.some,.text{{min-width:0}} thead th,span.nowrap,div.nowrap{{white-space:normal}} .strip.small{{min-width:8rem}}
 }}
 """
