@@ -33,9 +33,9 @@ def killed(
     hit: Hit = HIT,
     resumed: Resumed | None = RESUMED,
     exit_code: int | None = 0,
-    words: tuple[str, ...] = (),
+    word: str = "",
 ) -> Killed:
-    return Killed("killed-1", (hit,), 1, (resumed,) if resumed else (), exit_code, 60.0, words, parts)
+    return Killed("killed-1", (hit,), 1, (resumed,) if resumed else (), exit_code, 60.0, word, parts)
 
 
 def test_equal_in_every_bit_is_identical():
@@ -67,7 +67,7 @@ def test_a_run_that_ends_at_another_step_diverged_also_where_all_matched_steps_a
 
 @pytest.mark.parametrize(("code", "told"), [(1, "exit code 1: ValueError: torn"), (-11, "SIGSEGV: ValueError: torn")])
 def test_a_run_that_fails_after_the_kill_did_not_resume(code: int, told: str):
-    verdict = judge([EQUAL], [killed(exit_code=code, words=("Traceback", "ValueError: torn"))])
+    verdict = judge([EQUAL], [killed(exit_code=code, word="ValueError: torn")])
     assert verdict.answer is Answer.DID_NOT_RESUME
     assert told in verdict.reason
 
@@ -167,7 +167,7 @@ def test_no_kill_at_all_is_unknown():
 
 def test_where_no_step_can_be_seen_a_run_that_takes_as_long_again_is_unknown():
     by_time = Hit(Kill(Phase.BETWEEN, 1, after_s=5.0), True, 0.0, None, 1, "SIGKILL")
-    run = Killed("killed-1", (by_time,), 1, (Resumed(None, None, None),), 0, 60.0, (), (EQUAL,), 15.0, 10.0)
+    run = Killed("killed-1", (by_time,), 1, (Resumed(None, None, None),), 0, 60.0, "", (EQUAL,), 15.0, 10.0)
     verdict = judge([EQUAL], [run])
     assert verdict.answer is Answer.UNKNOWN
     assert "--step-pattern" in verdict.reason

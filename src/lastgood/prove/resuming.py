@@ -50,9 +50,7 @@ class Resumed(msgspec.Struct, frozen=True):
         return self.step + self.slack < self.newest_step
 
 
-def resumed_after(
-    shown: Shown, hit: Hit, next_hit: Hit | None, units: Units, profile: Profile, step_pattern: str
-) -> Resumed:
+def resumed_after(shown: Shown, hit: Hit, units: Units, profile: Profile, step_pattern: str) -> Resumed:
     """What followed a kill that hit. `profile` is the undisturbed run's."""
     if shown.way is Way.LASTGOOD:
         of_journal = _by_journal(shown.records, hit)

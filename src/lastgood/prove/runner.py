@@ -180,12 +180,7 @@ def _disturbed(
 def _judged_by(run: Shown, kills: Sequence[Kill], first: Shown, wanted: Wanted, pair: Pair, target: Target) -> Killed:
     hits = [hit for hit in run.hits if hit.is_hit]
     known = wanted.known
-    resumed = [
-        resumed_after(
-            run, hit, hits[i + 1] if i + 1 < len(hits) else None, known.units, known.profile, known.finders.step
-        )
-        for i, hit in enumerate(hits)
-    ]
+    resumed = [resumed_after(run, hit, known.units, known.profile, known.finders.step) for hit in hits]
     return Killed(
         name=run.name,
         hits=tuple(run.hits),
@@ -193,7 +188,7 @@ def _judged_by(run: Shown, kills: Sequence[Kill], first: Shown, wanted: Wanted, 
         resumed=tuple(resumed),
         exit_code=run.exit_code,
         limit_s=target.limit_s,
-        last_words=tuple(run.last_lines()),
+        last_word=run.last_word(),
         parts=compare_resumed(first, run, wanted, pair.files) if run.is_finished else (),
         took_s=run.duration_s,
         undisturbed_s=first.duration_s,
@@ -211,8 +206,7 @@ def _with_estimates(first: Shown, shown: Sequence[Shown], killed: Sequence[Kille
 
 
 def _no_end(shown: Shown, target: Target) -> str:
-    last = shown.last_lines()
-    words = f": {last[-1]}" if last else ""
+    words = f": {last}" if (last := shown.last_word()) else ""
     if shown.exit_code is None:
         return f"undisturbed, it did not end within the limit of {duration(target.limit_s)}"
     code = signal_name(-shown.exit_code) if shown.exit_code < 0 else f"exit code {shown.exit_code}"

@@ -42,6 +42,12 @@ class Shown(msgspec.Struct, frozen=True):
         """Our library runs in the program: it says itself how it started."""
         return any(record.first("started") is not None and not record.is_wrapped for record in self.records)
 
+    def last_word(self) -> str:
+        """The last line that the program itself has printed, or else our launcher; empty if nobody said anything."""
+        said = [line.text.strip() for line in self.lines if line.text.strip()]
+        own = [text for text in said if not text.startswith("lastgood: ")]
+        return (own or said or [""])[-1]
+
     def last_lines(self, start: int | None = None) -> list[str]:
         said = [line.text for line in self.lines if start is None or line.start == start]
         return [text for text in said if text.strip()][-_LAST_LINES:]

@@ -83,7 +83,8 @@ class Killed(msgspec.Struct, frozen=True):
     exit_code: int | None
     """None if the limit passed."""
     limit_s: float
-    last_words: tuple[str, ...]
+    last_word: str
+    """The last line that it has printed."""
     parts: tuple[Part, ...]
     took_s: float = 0.0
     undisturbed_s: float = 0.0
@@ -220,7 +221,7 @@ def _equal(run: Killed) -> tuple[Answer, str]:
 
 def _ending(run: Killed) -> str:
     code = run.exit_code or 0
-    words = f": {run.last_words[-1]}" if run.last_words else ""
+    words = f": {run.last_word}" if run.last_word else ""
     return (signal_name(-code) if code < 0 else f"exit code {code}") + words
 
 
