@@ -108,6 +108,7 @@ def test_what_an_older_checkpoint_and_a_new_start_throw_away_is_lost() -> None:
         }
     assert useful[2] == {1: 147.0, 2: 122.0}
     assert useful[3] == {1: 47.0, 2: 0.0, 3: 72.0}
+    assert any("a later attempt was a new start" in doubt for doubt in found.courses[0].doubts)
     assert useful[4] == {1: 0.0, 2: 0.0, 3: 0.0, 4: 82.0}
 
 

@@ -178,9 +178,8 @@ def _base(
         kept = max((event.at for event in commits(record) if (step_of(event) or 0) <= floor), default=ready)
         if kept < kept_until and kept < stop:
             kept_until = kept
-            doubts.append(
-                "a later attempt went on from an older step: more of its time is lost than its own steps tell"
-            )
+            why = "was a new start" if floor < 0 else f"went on from an older step, {floor}"
+            doubts.append(f"a later attempt {why}: more of its time is lost than its own line tells")
     kept_until = min(max(kept_until, ready), stop)
     return sequence(begin, ("restarting", ready), ("useful", kept_until), ("lost", stop), ("stopping", end))
 
