@@ -105,6 +105,7 @@ def test_nothing_from_a_journal_is_more_than_text():
         text.encode()
 
 
+@pytest.mark.slow
 def test_it_loads_and_runs_nothing():
     text = page_of(fleet_of(made_report()))
     found = Reader(text)
@@ -310,6 +311,7 @@ def test_a_time_axis_has_as_many_times_as_there_is_room_for(seconds, room_px):
     assert below.startswith("UTC, 2026-09-21")
 
 
+@pytest.mark.slow
 def test_every_colour_of_a_plot_is_a_variable_of_the_page():
     pytest.importorskip("matplotlib")
     text = charts.saves_chart(made_report(), prefix="p")
