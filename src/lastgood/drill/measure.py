@@ -30,6 +30,8 @@ class StepLog:
         self._steps: list[int] = []
         self._newest: int | None = None
 
+        self.changes = 0
+        """How often a look saw another step than the one before."""
         self.longest_silence_s = 0.0
         self.first_step_at: float | None = None
         self._changed_at: float | None = None
@@ -41,6 +43,7 @@ class StepLog:
         if self.first_step_at is None and sight.step > (sight.from_step or 0):
             self.first_step_at = sight.at
         self._newest = sight.step
+        self.changes += sight.step != (self._steps[-1] if self._steps else None)
         is_other = not self._steps or sight.step != self._steps[-1]
         if self._changed_at is not None and is_other:
             self.longest_silence_s = max(self.longest_silence_s, sight.at - self._changed_at)

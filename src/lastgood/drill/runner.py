@@ -25,6 +25,8 @@ from lastgood.trial.target import Way
 from lastgood.trial.trial import AGAIN_LIMIT, LOOK_S, Sight, Trial
 
 _ASK_AGAIN_S = 0.2
+_FRUITLESS_STARTS = 3
+"""Starts in a row without a step after which the command line is not given again."""
 _EFFECT_LIMIT_S = 5.0
 """So long a fault that shows no effect is left in place when the job goes on."""
 _NO_VICTIM_PATIENCE_S = 30.0
@@ -88,6 +90,8 @@ class Runner:
         self._first_saved_step: int | None = None
         self._has_checkpoints = False
         self._began = 0.0
+        self._fruitless = 0
+        self._marks = (0, 0)
 
     def run(self) -> Course:
         """Whatever happens, all faults are healed and nothing of the job runs when this returns or raises."""
@@ -137,7 +141,7 @@ class Runner:
             self._note_saves(last, scene)
             self._tend(scene)
             if not last.is_running:
-                if not trial.is_to_start_again or trial.starts >= AGAIN_LIMIT:
+                if not trial.is_to_start_again or trial.starts >= AGAIN_LIMIT or self._is_hopeless(scene):
                     break
                 scene.start_again("it had ended before its work was done")
             if (strike := self._due(last)) is not None:
@@ -170,6 +174,13 @@ class Runner:
             has_checkpoints=self._saves(scene, records),
             last_words=last_words(self._place),
         )
+
+    def _is_hopeless(self, scene: TrialScene) -> bool:
+        """Nothing disturbs it, or start after start ends without a step and without a fault: it will not come back."""
+        marks = (scene.steps.changes, sum(not strike.is_pending for strike in self._strikes))
+        self._fruitless = self._fruitless + 1 if marks == self._marks else 0
+        self._marks = marks
+        return not self._strikes or self._fruitless >= _FRUITLESS_STARTS
 
     def _note_saves(self, sight: Sight, scene: TrialScene) -> None:
         if self._first_saved_at is not None:

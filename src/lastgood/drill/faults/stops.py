@@ -24,6 +24,14 @@ _LEAST_HANG_S = 5.0
 _HANG_WITHOUT_CALM_S = 30.0
 
 
+def _as_written(seconds: float) -> str:
+    """
+    >>> _as_written(3600.0), _as_written(7.5)
+    ('3600s', '7.5s')
+    """
+    return f"{round(seconds, 2):.12g}s"
+
+
 class Terminate(Fault):
     """Preemption, or the end of the time: SIGTERM, a while later SIGKILL to all that is left, then the next start."""
 
@@ -38,7 +46,7 @@ class Terminate(Fault):
     def run_options(self, calm: Calm) -> tuple[str, ...]:
         """The launcher has to be done before the scheduler's patience is."""
         own_s = self._grace_s - min(_SCHEDULERS_SHARE_S, self._grace_s / 4)
-        return () if own_s >= _RUN_GRACE_S else ("--grace", f"{max(own_s, 0.1):.3g}s")
+        return () if own_s >= _RUN_GRACE_S else ("--grace", _as_written(max(own_s, 0.1)))
 
     def inject(self, scene: Scene) -> Injected:
         victim = scene.trial.pid
@@ -105,7 +113,7 @@ class Freeze(Fault):
             limit_s = max(_LEAST_HANG_S, _START_FACTOR * calm.start_s, _SILENCE_FACTOR * calm.longest_silence_s)
         else:
             limit_s = _HANG_WITHOUT_CALM_S
-        return ("--hang-timeout", f"{limit_s:.3g}s")
+        return ("--hang-timeout", _as_written(limit_s))
 
     def inject(self, scene: Scene) -> Injected:
         rank = chosen_rank(scene, self._which)

@@ -1,0 +1,125 @@
+"""Nothing that a drill does outlives it: after a signal, and after an exception in the middle of a fault."""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from tests.drill.drills import HERE, start
+
+from lastgood.core.signals import SIGSTOP
+from lastgood.drill.deferring import deferred_signals
+from lastgood.drill.fault import Call, Fault, Injected, Options, Scene
+from lastgood.drill.journal import FileJournal, read_journal
+from lastgood.drill.runner import Order, Runner
+from lastgood.drill.spec import parse_spec
+from lastgood.trial.place import make_place
+from lastgood.trial.processes import is_alive
+from lastgood.trial.target import Target, Way
+
+pytestmark = pytest.mark.slow
+
+
+def living_in(directory: Path) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.status() != psutil.STATUS_ZOMBIE and Path(process.cwd()).is_relative_to(directory):
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_drill_that_is_told_to_end_undoes_all(tmp_path: Path, number: int, code: int) -> None:
+    drill = start(
+        HERE / "plain.py", tmp_path, "--quick", "--step-pattern", r"step (\d+)", "--fault", "freeze,limit=1h@step=3",
+        "--", sys.executable, "plain.py", "good", 5000,
+    )  # fmt: skip
+    try:
+        journal = tmp_path / "drill" / "drill.jsonl"
+        end = time.monotonic() + 60
+        while not any(event.kind == "injected" for event in (read_journal(journal) if journal.exists() else [])):
+            assert drill.poll() is None
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        there = living_in(tmp_path / "drill")
+        assert psutil.STATUS_STOPPED in {process.status() for process in there}
+        drill.send_signal(number)
+        _, err = drill.communicate(timeout=60)
+    finally:
+        drill.kill()
+        drill.communicate()
+    assert (drill.returncode, "Traceback" in err) == (code, False)
+    assert "all faults are undone, nothing of the job runs" in err
+    assert living_in(tmp_path / "drill") == []
+    assert "healed" in [event.kind for event in read_journal(journal)]
+
+
+class BrokenFault(Fault):
+    """Stops its victim, and fails before it can say so."""
+
+    name = "broken"
+    healed = 0
+
+    def __init__(self) -> None:
+        super().__init__(Options(self.name, {}))
+        self.victim = 0
+
+    def inject(self, scene: Scene) -> Injected:
+        self.victim = scene.trial.ranks()[0].pid
+        os.kill(self.victim, SIGSTOP)
+        raise RuntimeError("in the middle")
+
+    def heal(self, scene: Scene) -> None:
+        assert is_alive(self.victim), "it is let go before the job is ended"
+        self.healed += 1
+
+
+def test_a_fault_that_raises_is_healed_and_its_job_ended(tmp_path: Path) -> None:
+    target = Target(
+        (sys.executable, "plain.py", "good", "5000"), HERE, step_pattern=r"step (\d+)", leave_out=("test_*",)
+    )
+    fault, spec = BrokenFault(), parse_spec("kill-rank@step=2")
+    journal = FileJournal(tmp_path)
+    runner = Runner(
+        Call(target, Way.AGAIN),
+        make_place(tmp_path, "drill", target),
+        [(spec, fault)],
+        Order(60),
+        journal,
+        lambda _: None,
+    )
+    with pytest.raises(RuntimeError, match="in the middle"):
+        runner.run()
+    journal.close()
+    assert fault.healed == 1
+    assert living_in(tmp_path) == []
+    assert not is_alive(fault.victim)
+    kinds = [event.kind for event in read_journal(tmp_path / "drill.jsonl")]
+    assert (kinds.count("injecting"), kinds.count("injected"), kinds.count("healed")) == (1, 0, 1)
+
+
+def test_signals_wait_while_faults_are_undone() -> None:
+    order: list[str] = []
+    before = signal.signal(signal.SIGTERM, lambda *_: order.append("signal"))
+    try:
+        with deferred_signals():
+            os.kill(os.getpid(), signal.SIGTERM)
+            order.append("undone")
+        assert order == ["undone", "signal"]
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_a_journal_line_is_whole_and_a_torn_one_is_passed_over(tmp_path: Path) -> None:
+    journal = FileJournal(tmp_path)
+    journal.note("injected", number=1, paths=["/a\udcff"])
+    journal.close()
+    with journal.path.open("ab") as file:
+        file.write(b'{"kind": "heal')
+    assert [event.kind for event in read_journal(journal.path)] == ["injected"]
