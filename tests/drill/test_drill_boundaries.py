@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 
 from drill.drill_programs import FORGIVING, IN_PLACE, REPLACED, TWO_FILES, WITH_LIBRARY
 from drill.drill_scenes import PlainJournal, program, target_of
-from lastgood.drill import saving
+from lastgood.drill import saving, tracing
 from lastgood.drill.boundary_answer import Next, Point
-from lastgood.drill.fault import Answer, Calm, Campaign, Stage, Tried, make_fault
+from lastgood.drill.fault import Answer, Call, Calm, Campaign, Stage, Tried, make_fault
 from lastgood.drill.filesystem import mounting
 from lastgood.drill.filesystem.changes import Change
 from lastgood.trial.target import Way
 
+needs_strace = pytest.mark.skipif(bool(tracing.missing()), reason=tracing.missing() or "-")
 needs_fuse = pytest.mark.skipif(bool(mounting.missing()), reason=mounting.missing() or "-")
 
 
@@ -109,12 +110,67 @@ def test_only_what_resumes_from_the_right_step_passes(what: Next) -> None:
     assert answer is expected.get(what, Answer.FAIL)
 
 
+# -- what strace saw
+
+LOG = """\
+7 1.0 openat(AT_FDCWD</w>, "ckpt", O_WRONLY|O_CREAT|O_TRUNC|O_CLOEXEC, 0666) = 3</w/ckpt>
+7 1.1 write(3</w/ckpt>, ""..., 27) = 27
+8 1.1 write(1</elsewhere/out>, ""..., 5) = 5
+7 1.2 openat(AT_FDCWD</w>, "absent", O_RDONLY) = -1 ENOENT (No such file or directory)
+7 1.3 rename("ckpt.tmp", "ckpt") = 0
+7 1.4 openat(AT_FDCWD</w>, "ckpt.tmp", O_WRONLY|O_CREAT|O_TRUNC, 0666) = 3</w/ckpt.tmp>
+7 1.5 mkdirat(4</w/deep>, "er", 0777) = 0
+7 1.6 unlinkat(AT_FDCWD</w>, "deep/er", AT_REMOVEDIR) = 0
+7 1.7 ftruncate(3</w/ckpt>, 12) = 0
+7 1.8 write(3</w/ckpt.tmp>, ""..., 100000) = ?
+7 1.9 +++ killed by SIGKILL +++
+8 1.9 +++ killed by SIGKILL +++
+"""
+
+
+def test_a_log_of_strace_is_read_as_the_same_changes() -> None:
+    changes = tracing.changes_in(LOG, Path("/w"), Path("/w"), frozenset({"ckpt", "ckpt.tmp"}))
+    assert [(c.operation, c.path, c.other, c.size, c.call, c.nth_of_call) for c in changes] == [
+        ("empty", "ckpt", "", 0, "openat", 1),
+        ("write", "ckpt", "", 27, "write", 1),
+        ("rename", "ckpt.tmp", "ckpt", 0, "rename", 1),
+        ("create", "ckpt.tmp", "", 0, "openat", 3),
+        ("mkdir", "deep/er", "", 0, "mkdirat", 1),
+        ("rmdir", "deep/er", "", 0, "unlinkat", 1),
+        ("truncate", "ckpt", "", 12, "ftruncate", 1),
+    ]
+
+
+def test_the_call_that_a_killed_thread_did_not_get_is_told() -> None:
+    struck = tracing.struck_in(LOG, Path("/w"), Path("/w"), frozenset())
+    assert struck is not None
+    assert (struck.operation, struck.path, struck.size, struck.nth_of_call) == ("write", "ckpt.tmp", 100000, 2)
+    assert tracing.struck_in(LOG.replace("killed", "exited"), Path("/w"), Path("/w"), frozenset()) is None
+
+
+@given(st.text(alphabet='0123456789 .()<>",=?abwrite\n', max_size=200))
+def test_no_line_of_a_log_is_a_surprise(text: str) -> None:
+    tracing.changes_in(text, Path("/w"), Path("/w"), frozenset())
+    tracing.struck_in(text, Path("/w"), Path("/w"), frozenset())
+
+
+def test_without_a_file_system_of_ours_strace_serves_programs_but_not_our_launcher(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mounting, "FUSE_DEVICE", tmp_path / "no-device")
+    monkeypatch.setattr(tracing, "missing", lambda: "")
+    fault = make_fault("kill-at-every-operation", {})
+    assert fault.missing(Call(target_of(tmp_path), Way.AGAIN)) == ""
+    said = fault.missing(Call(target_of(tmp_path), Way.LASTGOOD))
+    assert "no-device" in said and "strace" in said
+
+
 # -- real programs, really killed
 
 
 def campaign(tmp_path: Path, text: str, points: int, way: Way = Way.AGAIN, **more: str) -> list[Tried]:
     target = target_of(program(tmp_path / "src", text), "60", checkpoints="" if way is Way.LASTGOOD else "ckpt.bin")
-    made = make_fault("kill-at-every-operation", {"points": str(points)})
+    made = make_fault("kill-at-every-operation", {"points": str(points), **more})
     assert isinstance(made, Campaign)
     (tmp_path / "root").mkdir()
     return made.run(Stage(target, way, tmp_path / "root", PlainJournal(), Calm(took_s=3), random.Random(1)))
@@ -133,6 +189,14 @@ def test_a_script_that_saves_in_place_is_shown_where_it_breaks(tmp_path: Path) -
     assert tried[1].answer is Answer.FAIL
     assert "after emptying ckpt.bin" in tried[1].what and "before write 1" in tried[1].what
     assert tried[1].reason == "the next start fails: EOFError: Ran out of input"
+
+
+@needs_strace
+@pytest.mark.slow
+def test_strace_shows_the_same_where_nothing_can_be_mounted(tmp_path: Path) -> None:
+    tried = campaign(tmp_path, IN_PLACE, 3, **{"seen-by": "strace"})
+    assert nexts(tried) == ["resumed", "fails", "fails"]
+    assert tried[0].what.endswith("before emptying ckpt.bin (opened to be written anew)")
 
 
 @needs_fuse

@@ -8,8 +8,9 @@ there, whoever makes it, before it takes effect:
 3. for each call: its files are put back, it runs, whoever makes that call is killed right before it takes effect and all
    the rest of the job with it, and it is started again.
 
-Why not with strace: it counts calls for each thread by itself, and cannot be told which thread to kill. Here the n-th change
-of these files is the same one in each run.
+Where no file system can be mounted, strace sees the same of a program of one process (tracing.py). It is the second choice,
+because it counts calls for each thread by itself, and cannot be told which thread to kill; to the file system the n-th
+change of these files is the same one in each run, whoever makes it.
 """
 
 import time
@@ -22,7 +23,7 @@ import msgspec
 
 from lastgood.core.errors import LastgoodError, StartRefusedError
 from lastgood.core.units import duration
-from lastgood.drill import saving
+from lastgood.drill import saving, tracing
 from lastgood.drill.boundary_answer import Next, Point
 from lastgood.drill.checkpoints import checkpoints_of, open_files
 from lastgood.drill.fault import Answer, Call, Campaign, DrillJournal, Options, Saved, Stage, Tried
@@ -31,6 +32,7 @@ from lastgood.drill.filesystem.changes import Change
 from lastgood.drill.filesystem.disk import FaultyDisk
 from lastgood.drill.filesystem.faults import checkpoint_directory
 from lastgood.drill.stopped import stopped
+from lastgood.drill.tracing import StraceEye
 from lastgood.store.catalogue import list_checkpoints
 from lastgood.store.jobdir import open_job
 from lastgood.trial.place import Place, keep_copy, make_place, restore_copy
@@ -49,18 +51,30 @@ _TRIES = 2
 class KillAtEveryOperation(Campaign):
     name: ClassVar[str] = "kill-at-every-operation"
     options: ClassVar[Mapping[str, str]] = {
-        "points": f"how many calls of the save are tried, spread over it (0: all; default {POINTS})"
+        "points": f"how many calls of the save are tried, spread over it (0: all; default {POINTS})",
+        "seen-by": "files (a file system of ours), or strace, for programs of one process (default: files where it can be had)",
     }
 
     def __init__(self, options: Options) -> None:
         self.points = options.count("points", POINTS)
+        seen_by = options.choice("seen-by", "auto", ("auto", "files", "strace"))
+        self._is_traced = seen_by == "strace" or (seen_by == "auto" and bool(mounting.missing()))
+        self._is_given = seen_by == "strace"
 
     def missing(self, call: Call) -> str:
-        return mounting.missing()
+        if not self._is_traced:
+            return mounting.missing()
+        if call.way is Way.LASTGOOD:
+            why = "strace cannot tell the processes of `lastgood run` apart"
+            return why if self._is_given else f"{mounting.missing()}; and {why}"
+        return tracing.missing()
 
     def run(self, stage: Stage) -> list[Tried]:
         place = make_place(stage.root, "boundaries", stage.target)
-        boundaries = Boundaries(stage.target, stage.way, place, limit_s=_limit_s(stage), journal=stage.journal)
+        boundaries = Boundaries(
+            stage.target, stage.way, place,
+            limit_s=_limit_s(stage), journal=stage.journal, is_traced=self._is_traced,
+        )  # fmt: skip
         try:
             return boundaries.run(self.points)
         except CannotTryError as error:
@@ -79,7 +93,10 @@ class CannotTryError(Exception):
 class Boundaries:
     """The procedure. `limit_s` is for one start."""
 
-    def __init__(self, target: Target, way: Way, place: Place, *, limit_s: float, journal: DrillJournal) -> None:
+    def __init__(
+        self, target: Target, way: Way, place: Place, *, limit_s: float, journal: DrillJournal, is_traced: bool
+    ) -> None:
+        self._is_traced = is_traced
         self._trial = Trial(target, place, way)
         self._place = place
         self._limit_s = limit_s
@@ -119,6 +136,11 @@ class Boundaries:
     @property
     def _are_numbers_compared(self) -> bool:
         return self._matched > 0 and not self._differs
+
+    def _eye(self) -> FaultyDisk | StraceEye:
+        if self._is_traced:
+            return StraceEye(self._trial, self._subject, self._place.path / "strace.txt")
+        return FaultyDisk(self._subject)
 
     def _start(self) -> None:
         record = self._trial.newest_record()
@@ -177,8 +199,8 @@ class Boundaries:
         """(how many changes come before it, those of the first save) after a start from the kept state."""
         trial = self._trial
         restore_copy(self._kept, self._place)
-        with FaultyDisk(self._subject) as disk:
-            disk.watch(["*"])
+        with self._eye() as eye:
+            eye.watch()
             begin, from_step, saves = self._output_size(), None, 0
             self._start()
             newest = checkpoints_of(trial)[:1]
@@ -191,7 +213,7 @@ class Boundaries:
                 if not sight.is_running:
                     break
                 time.sleep(LOOK_S)
-            changes = saving.changes_of_saves(disk.changes(), self._is_checkpoint)
+            changes = saving.changes_of_saves(eye.changes(), self._is_checkpoint)
             trial.end()
         self._checkpoint_step = from_step
         self._note_lines(begin)
@@ -219,14 +241,14 @@ class Boundaries:
         point = Point(i + 1, saving.describe(save, i), _who(save[i].words), Next.NOT_HIT)
         trial = self._trial
         restore_copy(self._kept, self._place)
-        with FaultyDisk(self._subject) as disk:
-            disk.watch(patterns, killed_from=nth)
+        with self._eye() as eye:
+            eye.arm(save[i], nth, patterns)
             self._start()
             end = time.monotonic() + self._limit_s
-            while (struck := disk.struck()) is None and time.monotonic() < end and self._look().is_running:
+            while (struck := eye.struck()) is None and time.monotonic() < end and self._look().is_running:
                 time.sleep(LOOK_S)
             trial.end()
-            struck = struck or disk.struck()
+            struck = struck or eye.struck()
         if struck is None or saving.shape_of(struck) != saving.shape_of(save[i]):
             return point
         for again in range(1, _TRIES + 1):

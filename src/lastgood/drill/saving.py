@@ -109,7 +109,9 @@ def _doing(save: Sequence[Change], i: int) -> str:
             return f"emptying {name} (opened to be written anew)"
         case "write":
             same = [n for n in range(i + 1) if save[n].operation == "write" and save[n].path == change.path]
-            return f"write {len(same)} of {name} ({byte_size(change.size)} at {change.offset})"
+            # strace does not see at which offset.
+            where = "" if change.call else f" at {change.offset}"
+            return f"write {len(same)} of {name} ({byte_size(change.size)}{where})"
         case "truncate":
             return f"cutting {name} to {byte_size(change.size)}"
         case "rename":

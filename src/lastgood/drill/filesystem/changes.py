@@ -26,6 +26,10 @@ class Change(msgspec.Struct, frozen=True):
     """Bytes written, or the length that a file is cut to."""
     words: str = ""
     """Command line of who asks."""
+    call: str = ""
+    """Name of the system call, where strace has seen it."""
+    nth_of_call: int = 0
+    """Which of its thread's calls of that name, from 1."""
 
 
 class ChangeLog:

@@ -72,7 +72,7 @@ class FaultyDisk:
         effects: Effects = self._ask("effects")
         return effects
 
-    def watch(self, patterns: Sequence[str], *, killed_from: int = 0) -> None:
+    def watch(self, patterns: Sequence[str] = ("*",), *, killed_from: int = 0) -> None:
         """From now on, note changes of paths that match. Whoever asks for the `killed_from`-th of them is killed right
         before it takes effect, and so is who asks for another after it."""
         self._ask("watch", tuple(patterns), killed_from)
@@ -86,6 +86,10 @@ class FaultyDisk:
         """The change before which somebody was killed."""
         struck: Change | None = self._ask("struck")
         return struck
+
+    def arm(self, change: Change, nth: int, patterns: Sequence[str]) -> None:
+        """Have whoever asks for the n-th matching change killed, which is `change` in another run."""
+        self.watch(patterns, killed_from=nth)
 
     def _ask(self, *request: object) -> Any:
         assert self._channel is not None, "it is not mounted"
