@@ -22,6 +22,7 @@ from lastgood.store.attempts import claim_attempt, read_events
 from lastgood.store.catalogue import list_checkpoints
 from lastgood.store.jobdir import JobDirectory
 from lastgood.store.reader import open_checkpoint
+from lastgood.store.sweep import sweep_incomplete
 from lastgood.store.writer import CheckpointWriter
 
 FLOATS = 500
@@ -494,3 +495,19 @@ def test_errors_of_any_class_are_told_by_name() -> None:
 
     for kind in all_of(LastgoodError):
         assert getattr(errors, failed(1, kind("x")).kind) is kind
+
+
+def test_without_a_desk_too_nobody_waits_for_parts_that_a_newer_attempt_has_taken_away(
+    job: JobDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content, order = made(5)
+    find = work.missing_parts
+
+    def sweep_first(job: JobDirectory, order: Order) -> list[int]:
+        # As in a process that was frozen when its own part was written.
+        sweep_incomplete(job, claim_attempt(job, "launch-2").attempt)
+        return find(job, order)
+
+    monkeypatch.setattr(work, "missing_parts", sweep_first)
+    (told,) = work.work_at_once(job, order, memoryview(content))
+    assert isinstance(told, Failed) and told.kind == "FencedError"

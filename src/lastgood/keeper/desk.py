@@ -21,8 +21,6 @@ from lastgood.store.record import RECORD_S, Records, state_directory
 _LOOK_S, _SELDOM_S = 0.1, 2.0
 """How often the parts of other nodes are looked for: at first, and after a while."""
 
-_FENCE_LOOK_S = 2.0
-
 IN_VAIN_S = 60.0
 """How long the parts of other nodes are waited for when that is hardly worth it: the ranks of this node have ended,
 and the next attempt waits for us; or a later checkpoint is there. (Longer where our own part took long.)"""
@@ -358,7 +356,7 @@ class Desk:
             limit_s = min(limit_s, max(IN_VAIN_S, 3 * (making.leader_since - making.began)))
         if now - since > limit_s:
             raise work.part_never_came(order, missing, f"gave no part within {duration(now - since)}")
-        if now - making.looked_at > _FENCE_LOOK_S:
+        if now - making.looked_at > work.FENCE_LOOK_S:
             making.looked_at = now
             work.refuse_fenced(self._job, order)
         return True

@@ -21,6 +21,9 @@ from lastgood.store.writer import CheckpointWriter
 
 _LOOK_S = 0.1
 
+FENCE_LOOK_S = 2.0
+"""How often it is looked for a newer attempt, while parts are waited for."""
+
 
 def writer_of(job: JobDirectory, order: Order) -> CheckpointWriter:
     if order.stage:
@@ -155,10 +158,14 @@ def work_at_once(job: JobDirectory, order: Order, content: memoryview) -> list[E
     if order.rank != 0:
         return [Written(order.step)]
     try:
-        limit = time.monotonic() + order.limit_s
+        limit, fence_look_at = time.monotonic() + order.limit_s, 0.0
         while missing := missing_parts(job, order):
-            if time.monotonic() > limit:
+            if (now := time.monotonic()) > limit:
                 raise part_never_came(order, missing, f"gave no part within {duration(order.limit_s)}")
+            if now >= fence_look_at:
+                # A newer attempt has taken away what was not committed: no part would come any more.
+                refuse_fenced(job, order)
+                fence_look_at = now + FENCE_LOOK_S
             time.sleep(_LOOK_S)
         committed = commit_parts(job, order)
         return [committed, clear(job, order, Retention(job, order.keep, order.attempt))]
