@@ -153,7 +153,7 @@ def _doubts(told: Timeline, unsaved_s: float | None) -> list[str]:
             of.setdefault(doubt, []).append(course.number)
     said = []
     for doubt, numbers in of.items():
-        who = f"attempt {numbers[0]}" if len(numbers) == 1 else f"{len(numbers)} attempts, the first is {numbers[0]}"
+        who = f"attempt {numbers[0]}" if len(numbers) == 1 else f"each of {len(numbers)} attempts, from {numbers[0]} on"
         said.append(f"{who}: {doubt}")
     if unsaved_s:
         said.append("the job runs: what it has done since its last checkpoint counts as useful, and is not saved yet")
