@@ -2,13 +2,17 @@
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from launch.conftest import LIMIT_S, Ended, Launcher, launcher  # noqa: F401 - a fixture
+from lastgood.core.heartbeat import TOLD
+from lastgood.launch.standing import standing_of
+from lastgood.store.jobdir import open_job
+from launch.conftest import LIMIT_S, Ended, Launcher, launcher, wait_for  # noqa: F401 - a fixture
 
 HERE = Path(__file__).parent
 
@@ -42,6 +46,33 @@ def make_run_input(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Pa
         return made[edge_nm, steps]
 
     return make
+
+
+def assert_loss_is_known(launcher: Launcher, attempt: int = 1, at_least: int = 0) -> None:  # noqa: F811
+    """Of an attempt that was killed, by the last step that the application told of itself."""
+    accounts = standing_of(open_job(launcher.job)).attempts
+    lost, following = accounts[attempt - 1 : attempt + 1]
+    assert lost.is_loss_known and lost.reached_step is not None and following.from_step is not None
+    told = launcher.event(attempt, "ended")["step"]
+    assert told >= at_least and lost.reached_step == max(told, lost.saved_step or 0)
+    assert lost.lost_steps == lost.reached_step - following.from_step
+
+
+def wait_for_progress(launcher: Launcher) -> None:  # noqa: F811
+    """Until `lastgood status` would show how far an application has come while it runs."""
+
+    def is_told() -> bool:
+        assert launcher.processes[-1].poll() is None, launcher.output(-1, "err")
+        live = standing_of(open_job(launcher.job)).live if (launcher.job / "job.json").exists() else None
+        return live is not None and live.phase == TOLD and live.step > 0
+
+    wait_for(is_told, "progress")
+
+
+def refuse_to_save(launcher: Launcher, why: str) -> None:  # noqa: F811
+    """SIGUSR2 to the launcher of an application that would die of it."""
+    launcher.processes[-1].send_signal(signal.SIGUSR2)
+    launcher.wait_for_output(f"SIGUSR2: nothing was sent: {why}", "err")
 
 
 class Mdrun:

@@ -13,7 +13,7 @@ from lastgood.apps.gromacs import Gromacs
 from lastgood.core.errors import UsageError
 from launch.conftest import wait_for
 
-from .conftest import Mdrun, need
+from .conftest import Mdrun, assert_loss_is_known, need, refuse_to_save, wait_for_progress
 
 pytestmark = pytest.mark.slow
 
@@ -62,11 +62,18 @@ def test_killed_twice_it_ends_with_the_bytes_of_an_undisturbed_run(mdrun: Mdrun,
     assert ended.code == 0
     assert "resuming from state.cpt (step " in ended.err and "step 3000 of 3000 is reached" in ended.err
     assert mdrun.launcher.outcomes() == ["killed", "killed", "finished"]
+    assert_loss_is_known(mdrun.launcher, 1)
+    assert_loss_is_known(mdrun.launcher, 2)
     assert_same(mdrun, undisturbed)
 
 
 def test_asked_to_stop_it_saves_and_goes_on_later(mdrun: Mdrun, undisturbed: Path) -> None:
-    stop_in_the_middle(mdrun)
+    process = mdrun.start()
+    wait_for_progress(mdrun.launcher)
+    wait_for_two_checkpoints(mdrun)
+    refuse_to_save(mdrun.launcher, "mdrun saves at its own times only")
+    process.send_signal(signal.SIGTERM)
+    assert mdrun.launcher.end_of(process).code == 75
     saved = mdrun.launcher.event(1, "committed")["step"]
     ended = mdrun.run()
     assert ended.code == 0 and f"resuming from state.cpt (step {saved}" in ended.err

@@ -14,7 +14,7 @@ from lastgood.apps.lammps import Lammps
 from lastgood.launch.ports import Conditions
 from launch.conftest import LIMIT_S, Ended, Launcher, wait_for
 
-from .conftest import need
+from .conftest import assert_loss_is_known, need, refuse_to_save
 
 pytestmark = pytest.mark.slow
 
@@ -120,6 +120,7 @@ def assert_same(simulation: Simulation, undisturbed: Path, *names: str) -> None:
 def kill_twice(simulation: Simulation, saved: str) -> Ended:
     process = simulation.start()
     simulation.wait_for_saves(saved)
+    refuse_to_save(simulation.launcher, "LAMMPS saves at its own steps only")
     simulation.process().kill()
     simulation.launcher.wait_for_output("attempt 2 of", "err")
     second = wait_for(lambda: [p for p in simulation.launcher.survivors() if p.name() == "lmp"], "the second attempt")
@@ -133,6 +134,8 @@ def test_a_plain_input_killed_twice_ends_with_the_bytes_of_an_undisturbed_run(
     ended = kill_twice(plain, "restart.b")
     assert ended.code == 0 and "resuming from restart." in ended.err and "step 8000 of 8000 is reached" in ended.err
     assert plain.launcher.outcomes() == ["killed", "killed", "finished"]
+    assert_loss_is_known(plain.launcher, 1)
+    assert_loss_is_known(plain.launcher, 2)
     assert_same(plain, undisturbed("in.plain"), "final.data", "dump.lj")
 
 

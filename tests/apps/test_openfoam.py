@@ -17,7 +17,7 @@ from lastgood.core.outcome import Evidence, Outcome
 from launch.conftest import LIMIT_S, Ended, Launcher, wait_for, without_root_powers
 from launch.conftest import launcher as launcher
 
-from .conftest import HERE, need
+from .conftest import HERE, assert_loss_is_known, need
 
 pytestmark = pytest.mark.slow
 
@@ -172,6 +172,8 @@ def test_ended_by_a_signal_at_random_steps_it_ends_with_the_bytes_of_an_undistur
     assert ended.code == 0, (steps, ended.err)
     assert "step 600 of 600 is reached" in ended.err
     assert solver.launcher.outcomes() == ["killed", "killed", "finished"], steps
+    for attempt, step in enumerate(steps, 1):
+        assert_loss_is_known(solver.launcher, attempt, at_least=step)
     assert solver.launcher.output().count("Create mesh for time = 0\n") == 1, "it began again"
     assert_same(solver.case, undisturbed)
 

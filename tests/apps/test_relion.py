@@ -17,7 +17,7 @@ import pytest
 from lastgood.apps.relion import Relion
 from launch.conftest import LIMIT_S, Ended, Launcher, launcher, wait_for  # noqa: F401 - a fixture
 
-from .conftest import HERE, need
+from .conftest import HERE, assert_loss_is_known, need
 
 pytestmark = pytest.mark.slow
 
@@ -161,6 +161,8 @@ def test_killed_at_a_random_moment_it_goes_on_from_the_newest_whole_iteration(
     outcomes = classification.launcher.outcomes()
     assert outcomes in (["killed", "finished"], ["finished"])
     step = classification.launcher.event(2, "started")["step"] if len(outcomes) > 1 else 0
+    if step:
+        assert_loss_is_known(classification.launcher)
     expected = undisturbed / "out"
     if step:
         expected = continued(particles, undisturbed, classification.directory / "again", step)
