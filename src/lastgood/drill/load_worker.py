@@ -34,16 +34,20 @@ def main(kind: str, *arguments: str) -> None:
                 is_first = False
     path = Path(arguments[0]) / "file"
     while True:
-        with path.open("w+b", buffering=0) as file:
+        with open(path, "w+b", buffering=0, opener=_flushing) as file:
             for _ in range(_FILE_BLOCKS):
                 file.write(_BLOCK)
-                os.fdatasync(file.fileno())
                 if is_first:
                     _say_ready()
                     is_first = False
             file.seek(0)
             while file.read(len(_BLOCK)):
                 pass
+
+
+def _flushing(path: str, flags: int) -> int:
+    """Opened so that each write is on the device when it returns."""
+    return os.open(path, flags | os.O_DSYNC, 0o600)
 
 
 def _say_ready() -> None:
