@@ -52,12 +52,13 @@ class Units(msgspec.Struct, frozen=True):
 def numbered_part(path: str) -> str:
     """A path up to the first part that has a number; all of it, if none has.
 
-    >>> numbered_part("out/checkpoint-500/optimizer.pt"), numbered_part("out/last.pt")
-    ('out/checkpoint-500', 'out/last.pt')
+    >>> numbered_part("out/checkpoint-500/optimizer.pt"), numbered_part("out/last.pt"), numbered_part("0.06/U")
+    ('out/checkpoint-500', 'out/last.pt', '0.06')
     """
     parts = path.split("/")
     for i, part in enumerate(parts):
-        if numbers_in(part):
+        # A time such as 0.06 is a number only as the name of a directory: in that of a file it may be a loss.
+        if numbers_in(part) or (i < len(parts) - 1 and kind_of(part) == "#"):
             return "/".join(parts[: i + 1])
     return path
 

@@ -67,8 +67,8 @@ def _conduct(
         def saves(watch: Watch, sight: Sight) -> int:
             if way is Way.LASTGOOD and sight.saved_step is not None:
                 saved_steps.add(sight.saved_step)
-                return len(saved_steps)
-            return len(saves_of(watch.written, units, 0.0))
+            # Of checkpoints that are not ours the launcher sees some only: it looks now and then.
+            return max(len(saved_steps), len(saves_of(watch.written, units, 0.0)))
 
         def tell(sight: Sight) -> None:
             say(place.name, sight)

@@ -4,10 +4,13 @@ import fnmatch
 import os
 from bisect import bisect_right
 from collections.abc import Sequence
+from contextlib import chdir, suppress
 from itertools import pairwise
 
 import msgspec
 
+from lastgood.apps.known import adapter_for
+from lastgood.core.errors import LastgoodError
 from lastgood.core.numbering import kind_of
 from lastgood.prove.at_write import Aim
 from lastgood.prove.checkpoint_files import Units, are_steps, guess, matching, saves_of
@@ -127,20 +130,36 @@ def _told_saves(shown: Shown) -> tuple[Save, ...]:
     return tuple(found)
 
 
+def _checkpoints_of_application(shown: Shown, target: Target) -> list[str]:
+    """Those that our launcher has seen, which looks now and then only, and those that are there in the end."""
+    names = [str(e.data.get("name", "")) for r in shown.records for e in r.events if e.kind == "committed"]
+    with suppress(LastgoodError, OSError), chdir(shown.place.work):
+        adapter = adapter_for(application_of(target), target.command_in(shown.place.work))
+        names += [path for found in adapter.candidates() for path in (found.path, *found.parts)]
+    return [os.path.normpath(name) for name in dict.fromkeys(names) if name]
+
+
 def _units(shown: Shown, target: Target, pattern: str) -> Units:
     if target.checkpoints:
         pattern = os.path.normpath(target.checkpoints.replace("{run}/", ""))
 
         def is_match(path: str) -> bool:
-            parts = path.split("/")
-            return any(fnmatch.fnmatchcase("/".join(parts[: i + 1]), pattern) for i in range(len(parts)))
+            return any(fnmatch.fnmatchcase(part, pattern) for part in _above(path))
 
         return matching(shown.written, is_match)
     if application_of(target):
-        names = [str(e.data.get("name", "")) for r in shown.records for e in r.events if e.kind == "committed"]
-        return Units(tuple(dict.fromkeys(kind_of(os.path.normpath(name)) for name in names if name)))
+        names = _checkpoints_of_application(shown, target)
+        # A checkpoint may be a directory, whose files are seen to be written.
+        inside = matching(shown.written, lambda path: any(part in names for part in _above(path)))
+        return inside if inside.kinds else Units(tuple(dict.fromkeys(kind_of(name) for name in names)))
     told = [line.at for line in shown.lines if steps_in([line.text], pattern)]
     return guess(shown.written, max(told, default=shown.began + _BEFORE_THE_END * shown.duration_s))
+
+
+def _above(path: str) -> list[str]:
+    """The path, and each directory that it is in."""
+    parts = path.split("/")
+    return ["/".join(parts[: i + 1]) for i in range(len(parts))]
 
 
 def _aims(shown: Shown, units: Units, saves: Sequence[Save]) -> tuple[Aim, ...]:
