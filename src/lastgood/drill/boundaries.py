@@ -180,7 +180,14 @@ class Boundaries:
                 raise CannotTryError(Answer.UNKNOWN, f"{reason}: waited {duration(self._limit_s)}")
             time.sleep(LOOK_S)
         self._note_lines(begin)
+        self._look_where_they_are(saved[0])
         keep_copy(self._place, self._kept)
+
+    def _look_where_they_are(self, saved: Saved) -> None:
+        """Of an application the launcher finds the checkpoints: among the files of the command."""
+        work = self._place.work
+        if not self._trial.target.checkpoints and saved.files and saved.files[0].is_relative_to(work):
+            self._subject, self._is_checkpoint = work, saving.is_under(saving.pattern_of(saved.name))
 
     def _killed_between_saves(self, saved: list[Saved]) -> bool:
         """All of it stands still; if nothing is being written, it is killed there."""

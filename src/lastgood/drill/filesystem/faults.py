@@ -21,7 +21,7 @@ from lastgood.trial.target import RUN, Target, Way
 _WHERE = ("auto", "job", "work", "checkpoints")
 _WHERE_MEANS = (
     "what lies on that disk: job (the job directory), work (all that the command works in), checkpoints (the directory "
-    "of --checkpoints), auto (checkpoints where they are given, else job or, without our launcher, work)"
+    "of --checkpoints), auto (checkpoints where they are given, else job or, with --app or without our launcher, work)"
 )
 _FOR = "how long it lasts (10s; 0s: until the end of the drill)"
 _OPERATIONS = ("write", "fsync", "rename", "create", "open", "read", "truncate", "unlink", "mkdir", "link", "change")
@@ -184,7 +184,9 @@ class DiskError(DiskFault):
 def _directory(where: str, target: Target, way: Way, place: Place) -> Path:
     """The directory that becomes such a disk; of --checkpoints the deepest that exists before the first start."""
     if where == "auto":
-        where = "checkpoints" if target.checkpoints else "job" if way is Way.LASTGOOD else "work"
+        # An application's checkpoints lie among its files.
+        is_ours = way is Way.LASTGOOD and "--app" not in target.options
+        where = "checkpoints" if target.checkpoints else "job" if is_ours else "work"
     if where == "job":
         return place.job
     if where == "work":
