@@ -93,7 +93,11 @@ def copy_work(target: Target, place: Place, avoid: Path) -> None:
     for file in files:
         to = place.work / file.relative_to(target.directory)
         to.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(file, to, follow_symlinks=False)
+        if file.is_dir() and not file.is_symlink():
+            # Empty: programs write into it, and some do not make it.
+            to.mkdir(exist_ok=True)
+        else:
+            shutil.copy2(file, to, follow_symlinks=False)
 
 
 def clear(place: Place, target: Target) -> None:
@@ -130,6 +134,7 @@ def restore_copy(kept: Path, place: Place) -> None:
 
 
 def _files(directory: Path, left_out: Sequence[str], avoid: Path) -> Iterator[Path]:
+    """Files and links, and directories that are empty."""
     for at, directories, names in os.walk(directory):
         here = Path(at)
         directories[:] = [
@@ -140,6 +145,8 @@ def _files(directory: Path, left_out: Sequence[str], avoid: Path) -> Iterator[Pa
         for name in names:
             if not _matches(name, left_out) and ((here / name).is_file() or (here / name).is_symlink()):
                 yield here / name
+        if not directories and not names and here != directory:
+            yield here
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:
