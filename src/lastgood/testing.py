@@ -68,7 +68,7 @@ def assert_resume_equal(
     from lastgood.prove.documenting import document_of
     from lastgood.prove.page import page
     from lastgood.prove.runner import Request, prove
-    from lastgood.trial.place import remove_root
+    from lastgood.trial.place import remove
     from lastgood.trial.target import Target, Way
 
     words = _words(command)
@@ -105,7 +105,7 @@ def assert_resume_equal(
         is_kept = is_kept or not is_equal
     finally:
         if not is_kept:
-            remove_root(root)
+            remove(root)
     if not is_equal:
         raise AssertionError(page(document_of(proof, words, str(root))))
 

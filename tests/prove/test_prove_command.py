@@ -1,12 +1,15 @@
 """`lastgood prove` as its user meets it: the page, the exit codes, JSON, JUnit, and bad calls."""
 
+import signal
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import msgspec
 import prove_loops as loops
+import psutil
 import pytest
 
 from lastgood.prove.document import ProveAnswer
@@ -153,3 +156,20 @@ def test_junit_is_well_formed_whatever_a_program_has_printed():
 def test_the_page_cannot_play_tricks_with_a_terminal():
     assert "\x1b" not in page(answer_of())
     assert "UNKNOWN: undisturbed, it ends with exit code 1" in page(answer_of())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_proof_that_is_told_to_end_ends_every_process_of_the_job(mine: Path, tmp_path: Path, number: int, code: int):
+    (mine / "train.py").write_text("import time\nprint('step 1', flush=True)\ntime.sleep(600)\n")
+    kept = tmp_path / "kept"
+    command = [sys.executable, "-m", "lastgood", "prove", "--keep", str(kept), "--", sys.executable, "train.py"]
+    proof = subprocess.Popen(command, cwd=mine, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    output = kept / "undisturbed-1" / "output.txt"
+    end = time.monotonic() + 60
+    while not (output.exists() and "step 1" in output.read_text()) and time.monotonic() < end:
+        time.sleep(0.02)
+    proof.send_signal(number)
+    proof.communicate(timeout=60)
+    assert proof.returncode == code
+    assert [process for process in psutil.process_iter(["cwd"]) if str(kept) in (process.info["cwd"] or "")] == []

@@ -72,12 +72,13 @@ def execute(parsed: argparse.Namespace) -> int:
 
     from lastgood.cli import output
     from lastgood.cli.prove_text import Progress
+    from lastgood.drill.deferring import EndedError, ending_by_exception
     from lastgood.prove.documenting import document_of
     from lastgood.prove.junit import junit
     from lastgood.prove.page import page
     from lastgood.prove.runner import prove
     from lastgood.prove.verdict import Answer
-    from lastgood.trial.place import remove_root
+    from lastgood.trial.place import remove
 
     root = Path(parsed.keep) if parsed.keep else None
     request = _request(parsed, root or Path())
@@ -89,12 +90,16 @@ def execute(parsed: argparse.Namespace) -> int:
     is_kept = bool(parsed.keep)
     progress = Progress(os.isatty(2))
     try:
-        proof = prove(_with_root(request, root), progress.look, progress.tell)
+        with ending_by_exception():
+            proof = prove(_with_root(request, root), progress.look, progress.tell)
         is_kept = bool(parsed.keep) or proof.verdict.answer is not Answer.IDENTICAL
+    except EndedError as ended:
+        output.note(f"ended by signal {ended.number}: nothing of the job runs")
+        return 128 + ended.number
     finally:
         progress.end()
         if not is_kept:
-            remove_root(root)
+            remove(root)
     answer = document_of(proof, request.target.command, str(root) if is_kept else "")
     if parsed.junit:
         _write(Path(parsed.junit), junit(answer))

@@ -113,11 +113,6 @@ def remove(path: Path) -> None:
     shutil.rmtree(path, ignore_errors=True)
 
 
-def remove_root(root: Path) -> None:
-    """Remove all trials below a root, which was made for them."""
-    shutil.rmtree(root, ignore_errors=True)
-
-
 def keep_copy(place: Place, to: Path) -> None:
     """A copy of the job, its memory and its files, as they are now. Nobody works there meanwhile."""
     for path in (place.work, place.job, place.state):
