@@ -12,6 +12,7 @@ import msgspec
 from lastgood.apps.known import adapter_for
 from lastgood.core.errors import LastgoodError
 from lastgood.core.numbering import kind_of
+from lastgood.core.quoting import shown_command
 from lastgood.prove.at_write import Aim
 from lastgood.prove.checkpoint_files import Units, are_steps, guess, matching, saves_of
 from lastgood.prove.output_lines import Finders, guess_step_pattern, steps_in
@@ -42,7 +43,8 @@ def learn(shown: Shown, target: Target, way: Way | None, values: dict[str, str])
     """`way`: as the user has said; None: by what the run showed."""
     texts = [line.text for line in shown.lines]
     is_with_library = shown.is_with_library
-    pattern = target.step_pattern or ("" if is_with_library else guess_step_pattern(texts))
+    is_told = is_with_library and not values
+    pattern = target.step_pattern or ("" if is_told else guess_step_pattern(texts))
     finders = Finders(pattern, values, bool(pattern) and not target.step_pattern, not is_with_library and not values)
     chosen, reason = _way(way, target, is_with_library=is_with_library)
     if is_with_library:
@@ -87,7 +89,7 @@ def _way(way: Way | None, target: Target, *, is_with_library: bool) -> tuple[Way
     if way is not None:
         words = {
             Way.AGAIN: "the same command again, as asked",
-            Way.LASTGOOD: f"lastgood run {' '.join(target.options)}".rstrip(),
+            Way.LASTGOOD: f"lastgood run {shown_command(target.options)}".rstrip(),
         }
         if way is Way.AGAIN and target.resume_command:
             return way, "the command of --resume-command"

@@ -168,9 +168,10 @@ def _disturbed(
         place = make_place(root, name if number == 1 else f"{name}-{number}", target)
         last = known.profile.last_step
         run = disturbed(target, place, known.way, these, known.units, aim, last, say)
-        if run.hits[0].is_hit or number == len(tries):
+        missed = next((hit for hit in run.hits if not hit.is_hit), None)
+        if missed is None or number == len(tries):
             break
-        what = run.hits[0].detail
+        what = missed.detail
         if aim is not None:
             what = "it renamed no file" if aim.is_at_rename else f"it did not write to {aim.paths[0]} itself"
         notes.append(f"{place.name}: {what}; done again in another way")
