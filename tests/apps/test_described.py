@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from launch.conftest import Ended, Launcher
+from lastgood.launch.standing import standing_of
+from lastgood.store.jobdir import open_job
+from launch.conftest import Ended, Launcher, wait_for
+
+from .conftest import refuse_to_save, wait_for_progress
 
 pytestmark = pytest.mark.slow
 
@@ -31,6 +35,8 @@ while step < last:
     if f"--say={step}" in words:
         print(os.environ["SAY"], flush=True)
         sys.exit(int(os.environ.get("CODE", "0")))
+    if "--talk" in words:
+        print("done with step", step, flush=True)
     if os.path.exists("STOP"):
         print("stopped", flush=True)
         sys.exit(0)
@@ -231,5 +237,31 @@ def test_two_launchers_do_not_work_on_the_same_checkpoints(solver: Solver, tmp_p
     solver.launcher.wait_for_output("begins after")
     other = solver.launcher.run(*solver.words("1000"), job=tmp_path / "other")
     assert other.code == 86 and "another launcher runs solver" in other.err
+    process.send_signal(signal.SIGTERM)
+    assert solver.launcher.end_of(process).code == 75
+
+
+def test_it_tells_its_steps_and_what_a_kill_has_cost(solver: Solver) -> None:
+    solver.description = DESCRIPTION.replace("[stop]", "[progress]\noutput = '^done with step ([0-9]+)$'\n\n[stop]")
+    # From the fourth step on its checkpoints are of no use.
+    solver.description = solver.description.replace(r"\Astep \d+", r"\Astep [123]\n")
+    process = solver.launcher.start(*solver.words("9", "--slow", "--talk", "--die=9"))
+    wait_for_progress(solver.launcher)
+    refuse_to_save(solver.launcher, "the description of solver has no [save]")
+    solver.launcher.end_of(process)
+    assert solver.launcher.outcomes()[0] == "killed"
+    first = standing_of(open_job(solver.launcher.job)).attempts[0]
+    assert solver.launcher.event(1, "ended")["step"] == 8, "by its words; it died behind its ninth checkpoint"
+    assert (first.is_loss_known, first.reached_step, first.lost_steps) == (True, 9, 6)
+
+
+def test_it_is_asked_to_save_and_carry_on_as_it_is_described(solver: Solver) -> None:
+    solver.description = DESCRIPTION + "\n[save]\nfile = 'SAVE'\n"
+    process = solver.launcher.start(*solver.words("40", "--slow", "--talk"))
+    solver.launcher.wait_for_output("done with step 1")
+    process.send_signal(signal.SIGUSR2)
+    solver.launcher.wait_for_output("SIGUSR2: save and carry on", "err")
+    wait_for((solver.directory / "SAVE").exists, "the file")
+    assert process.poll() is None
     process.send_signal(signal.SIGTERM)
     assert solver.launcher.end_of(process).code == 75

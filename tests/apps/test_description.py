@@ -56,6 +56,9 @@ def test_those_that_come_with_us_can_be_read_and_say_what_they_are(path) -> None
         (LEAST.replace("format = 1", "format = 2"), "solver.toml:1: format = 2: this version reads 1 only"),
         (LEAST + "x = [\n", "solver.toml: it is not TOML"),
         (LEAST + "\n[stop]\nsignal = 'KILL'\n", "solver.toml:11: stop.signal: 'KILL' is not one of TERM, INT"),
+        (LEAST + "\n[save]\nsignal = 'KILL'\n", "solver.toml:11: save.signal: 'KILL' is not one of TERM, INT"),
+        (LEAST + "\n[save]\nwait = true\n", "solver.toml:10: save: give one of signal and file"),
+        (LEAST + "\n[progress]\noutput = 'step'\n", "solver.toml:11: progress.output: needs a group"),
         (
             LEAST + "\n[stop]\nsignal = 'TERM'\nfile = 'STOP'\n",
             "solver.toml:10: stop: give one of signal, file and wait",
@@ -153,7 +156,7 @@ def test_every_key_is_explained_on_the_page() -> None:
         kind for kind in vars(description).values() if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
     ]
     keys = {key for kind in tables for key in kind.__struct_fields__}
-    headings = {"checkpoints", "check", "start", "stop", "finished", "log", "refuse", "values"}
+    headings = {"checkpoints", "check", "start", "stop", "save", "progress", "finished", "log", "refuse", "values"}
     missing = [key for key in sorted(keys - headings) if f"`{key}`" not in page and f"`{key} = " not in page]
     assert not missing
     assert all(f"[{heading}" in page for heading in headings)
