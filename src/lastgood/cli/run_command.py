@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 EPILOG = """\
 One command line serves the first run and every later one: it starts fresh where the job has not run
 before, and otherwise resumes from the last good checkpoint. Signals (SIGTERM, SIGUSR1, Ctrl-C: save and
-stop; SIGUSR2: save and carry on) reach every process of the command.
+stop; SIGUSR2: save and carry on) reach every process of the command; an application (--app) is asked in
+its own way, and is sent nothing that it would die of.
 
 examples:
   lastgood run --job runs/digits -- python train.py
