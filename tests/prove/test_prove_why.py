@@ -3,6 +3,8 @@
 import io
 import json
 import pickle
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import prove_loops as loops
 import pytest
 
 from lastgood.prove.contents import OPTIMIZER, POSITION, RANDOM, SCHEDULE, contents_of
+from lastgood.prove.library_state import causes_of, held_by
 from lastgood.prove.onset import onset_of, repeated_stretch
 from lastgood.prove.program import read_program
 
@@ -99,6 +102,50 @@ torch.save(state, "last.pt")
 
 def test_what_is_no_python_is_no_program():
     assert read_program("#!/bin/sh\nif true; then echo; fi", "run.sh") is None
+
+
+def library_job(tmp_path: Path, source: str) -> Path:
+    (tmp_path / "train.py").write_text(source)
+    subprocess.run([sys.executable, "train.py"], cwd=tmp_path, check=True, timeout=120)
+    return tmp_path / "job"
+
+
+LIBRARY = """
+import numpy as np, lastgood
+w, velocity = np.zeros(4), np.zeros(4)
+rng = np.random.default_rng(1)
+run = lastgood.Run({GIVEN}, job="job", every=2, random=RANDOM)
+order = rng.permutation(4)
+for step in run.steps(4):
+    w += rng.normal(size=4)
+"""
+
+
+@pytest.mark.slow
+def test_a_library_job_that_leaves_things_out_is_told_which(tmp_path: Path):
+    source = LIBRARY.replace("{GIVEN}", '{"w": w}').replace("RANDOM", "False")
+    held = held_by(library_job(tmp_path, source))
+    assert held is not None
+    assert held.own.words == ("w",)
+    names = [cause.name for cause in causes_of(held, read_program(source, "train.py"), is_at_once=True)]
+    assert names == [
+        "the optimizer is not in the checkpoint",
+        "no random state in the checkpoint",
+        "the data begins again: its position is not in the checkpoint",
+    ]
+
+
+@pytest.mark.slow
+def test_a_library_job_that_gives_all_is_told_nothing(tmp_path: Path):
+    source = LIBRARY.replace("{GIVEN}", '{"w": w, "velocity": velocity, "rng": rng}').replace("RANDOM", "True")
+    source = source.replace("order = rng.permutation(4)\n", "")
+    held = held_by(library_job(tmp_path, source))
+    assert held is not None
+    assert list(causes_of(held, read_program(source, "train.py"), is_at_once=True)) == []
+
+
+def test_a_job_that_cannot_be_read_says_nothing(tmp_path: Path):
+    assert held_by(tmp_path) is None
 
 
 LEFT = {step: {"loss": f"0.{step}"} for step in range(1, 21)}

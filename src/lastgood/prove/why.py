@@ -9,6 +9,7 @@ from lastgood.core.numbering import numbers_in
 from lastgood.prove.causes import Cause
 from lastgood.prove.contents import OPTIMIZER, POSITION, RANDOM, SCHEDULE, Contents, contents_of
 from lastgood.prove.environment import changes, unsteady
+from lastgood.prove.library_state import causes_of, held_by
 from lastgood.prove.onset import Onset, onset_of, repeated_stretch
 from lastgood.prove.plan_of_kills import not_sorted
 from lastgood.prove.profiling import Known
@@ -95,6 +96,8 @@ def _of_run(
     onset = onset_of(series, run.series, resumed_from)
     pieces = _pieces(run, known, first, resumed_from)
     causes = list(_of_contents(run, known, contents, program, onset, series))
+    if known.is_with_library and (held := held_by(first.place.job)) is not None:
+        causes += causes_of(held, program, is_at_once=onset is None or onset.place == 0)
     causes += _appended(run)
     if lines := changes(first, run.shown):
         causes.append(Cause("the environment is another one after the resume", tuple(lines[:_MOST_NAMES]), "", 1))
