@@ -74,7 +74,7 @@ def _compare(left: Path, one: Result, right: Path, other: Result, rule: Rule) ->
             )
         if not one.shown_by:
             of_kind = msgspec.structs.replace(rule, kind=one.kind, leave_out=leave_out)
-            return compare_files(paths[0][0], paths[1][0], of_kind, where=one.name)
+            return _without_hints(compare_files(paths[0][0], paths[1][0], of_kind, where=one.name))
         if len(paths[0]) == len(paths[1]) == 1 and are_same_bytes(Raw(paths[0][0]), Raw(paths[1][0])):
             return Comparison(kind="identical", compared=paths[0][0].stat().st_size)
     tally = Tally(rule.tolerance)
@@ -90,8 +90,11 @@ def _compare(left: Path, one: Result, right: Path, other: Result, rule: Rule) ->
         else:
             lines = [Lines(Raw(side[0]), "text", leave_out, is_labelled=True) for side in texts]
             hold_lines(tally, *lines, where=one.name)
-    answer = tally.comparison(f"{one.name} holds nothing")
-    # Where files are left out by their lines, that is so in every run: it need not be said.
+    return _without_hints(tally.comparison(f"{one.name} holds nothing"))
+
+
+def _without_hints(answer: Comparison) -> Comparison:
+    """What is left out of these files is left out in every proof: that need not be said."""
     return msgspec.structs.replace(answer, notes=tuple(note for note in answer.notes if "were left out" not in note))
 
 
