@@ -102,7 +102,7 @@ def compare_jobs(left: Path, right: Path, tolerance: Tolerance = EXACT, *, where
     tally, apart = Tally(tolerance), Tally()
     for step in sorted(common):
         states = [read_state(job, there[step]) for job, there in zip(jobs, steps, strict=True)]
-        parted = [_random_apart(state) for state in states]
+        parted = [random_apart(state) for state in states]
         hold(tally, "", parted[0][0], parted[1][0], where=where, step=step)
         hold(apart, "", parted[0][1], parted[1][1], where=where, step=step)
     if apart.beyond_in_all:
@@ -206,7 +206,7 @@ _RANDOM_AT_OPEN = f"{DATA}.at_open.global"
 """The same, as it was when the epoch's loader was opened."""
 
 
-def _random_apart(state: dict[str, object]) -> tuple[dict[str, object], dict[str, object]]:
+def random_apart(state: dict[str, object]) -> tuple[dict[str, object], dict[str, object]]:
     """A state without the global random state, and that alone."""
     rest: dict[str, object] = {}
     random: dict[str, object] = {}

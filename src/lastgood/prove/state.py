@@ -8,12 +8,13 @@ import msgspec
 from lastgood.core.errors import LastgoodError
 from lastgood.core.numbering import numbers_in
 from lastgood.prove.checkpoint_files import Units
-from lastgood.prove.checkpoint_state import checkpoints_by_step, read_state
+from lastgood.prove.checkpoint_state import checkpoints_by_step, random_apart, read_state
 from lastgood.prove.files import read_results
 from lastgood.prove.shown import Shown
 from lastgood.prove.tally import Tally
 from lastgood.prove.values import hold
 from lastgood.prove.watching import stamps_below
+from lastgood.runtime.state import PROGRESS
 from lastgood.store.jobdir import open_job
 
 _MOST_NAMES = 6
@@ -47,7 +48,9 @@ def pieces_of_jobs(left: Path, right: Path, after_step: int) -> Pieces | None:
         if not common:
             return None
         step = common[0]
-        one, other = (read_state(job, names[step]) for job, names in zip(jobs, there, strict=True))
+        # The global random state decides nothing by itself: see there.
+        states = [random_apart(read_state(job, names[step]))[0] for job, names in zip(jobs, there, strict=True)]
+        one, other = ({name: state[name] for name in state if not name.endswith(PROGRESS)} for state in states)
     except (LastgoodError, OSError):
         return None
     return _pieces(f"the checkpoint of step {step:,}", one, other)
