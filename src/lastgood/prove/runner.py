@@ -22,7 +22,7 @@ from lastgood.prove.comparing import (
 from lastgood.prove.conduct import Saying, disturbed, undisturbed
 from lastgood.prove.difference import EXACT, Tolerance
 from lastgood.prove.output_lines import check_patterns
-from lastgood.prove.plan_of_kills import MOST_KILLS, Kill, Phase, earlier, plan
+from lastgood.prove.plan_of_kills import MOST_KILLS, Kill, Phase, Profile, earlier, plan
 from lastgood.prove.profiling import Known, application_of, learn, without_checkpoint
 from lastgood.prove.resuming import resumed_after
 from lastgood.prove.shown import Shown
@@ -217,7 +217,11 @@ def _no_end(shown: Shown, target: Target) -> str:
 def _told(known: Known) -> str:
     profile = known.profile
     steps = f"{profile.last_step:,} steps, " if profile.last_step is not None else ""
-    return f"{steps}{len(profile.saves)} checkpoints, {duration(profile.duration_s)}; resumes by {known.way_reason}"
+    return f"{steps}{_checkpoints(profile)}, {duration(profile.duration_s)}; resumes by {known.way_reason}"
+
+
+def _checkpoints(profile: Profile) -> str:
+    return f"{len(profile.saves):,} checkpoint{'' if len(profile.saves) == 1 else 's'}"
 
 
 def _told_pair(pair: Pair) -> str:
