@@ -14,9 +14,14 @@ def pattern_of(path: str) -> str:
     """A glob for this path at other saves: numbers and random tokens vary.
 
     >>> pattern_of("out/step-120/model.pt"), pattern_of("rank-00000.json.0123456789abcdef.part")
-    ('out/step-*/model.pt', 'rank-*.json.*.part')
+    ('out/step-[0-9]*/model.pt', 'rank-[0-9]*.json.[0-9a-f]*.part')
     """
-    return _VARYING.sub("*", re.sub(r"([\[?*])", "?", path))
+    return _VARYING.sub(_any_such, re.sub(r"([\[?*])", "?", path))
+
+
+def _any_such(varying: re.Match[str]) -> str:
+    """A star alone would also match names that have a word in place of the number."""
+    return "[0-9]*" if varying[0].isdigit() else "[0-9a-f]*"
 
 
 def is_under(pattern: str) -> Callable[[str], bool]:
