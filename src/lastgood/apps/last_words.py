@@ -29,7 +29,7 @@ def gromacs_step(words: str) -> int | None:
 
 
 def openfoam_time(words: str) -> float | None:
-    """A time is printed when its step begins: the one before is done.
+    """A time is printed when its step begins: where it is killed, that one is lost, too.
 
     >>> openfoam_time("Time = 0.1\\n\\nsmoothSolver: ...\\nTime = 0.15\\n\\nsmooth"), openfoam_time("Time = 0.1")
     (0.15, None)

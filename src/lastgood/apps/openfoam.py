@@ -24,7 +24,7 @@ from contextlib import suppress
 from lastgood.apps.last_words import openfoam_time
 from lastgood.apps.openfoam_case import Case, Settings
 from lastgood.apps.openfoam_control import value_of
-from lastgood.apps.openfoam_files import complaint, read_stamp
+from lastgood.apps.openfoam_files import Stamp, complaint, read_stamp
 from lastgood.core.errors import UsageError
 from lastgood.core.outcome import Ending, Evidence, Outcome
 from lastgood.core.quoting import shown
@@ -66,6 +66,9 @@ class OpenFoam:
         self._application = application
         self._stop_signal = SIGUSR1
         self._save_signal: int | None = None
+        self._stamp: Stamp | None = None
+        """Of the newest whole time, by which times of the output are counted in steps."""
+        self._counted_from = ""
         _check_launcher(command[:at], is_parallel=is_parallel)
         self._case.check_ranks()
 
@@ -73,7 +76,13 @@ class OpenFoam:
         return self._case.in_case(".lastgood-openfoam.lock")
 
     def candidates(self) -> list[Found]:
-        return self._case.checkpoints()
+        founds = self._case.checkpoints()
+        newest = next((found for found in founds if not found.problem), None)
+        if newest is not None and newest.path != self._counted_from:
+            stamp = read_stamp(newest.path)
+            if stamp is not None:
+                self._counted_from, self._stamp = newest.path, stamp
+        return founds
 
     def problem_of(self, found: Found) -> str:
         return self._case.problem_of(found)
@@ -83,10 +92,18 @@ class OpenFoam:
             notes = self._edit_control()
             self._stop_signal = _number_of(self._case.settings(), _STOP) or SIGUSR1
             self._save_signal = _number_of(self._case.settings(), _SAVE)
+            if found is None:
+                self._counted_from, self._stamp = "", self._stamp_at_start()
             notes += self._what_it_keeps(conditions, is_resumed=found is not None)
         if self._application not in ("", self._solver):
             notes.append(f"the case says `application {self._application}`, the command runs {self._solver}")
         return Order(list(self._command), notes=tuple(notes))
+
+    def _stamp_at_start(self) -> Stamp | None:
+        settings = self._case.settings()
+        with suppress(UsageError):
+            return Stamp(settings.number("startTime"), 0, settings.number("deltaT"))
+        return None
 
     def _edit_control(self) -> list[str]:
         """Go on from the latest time, up to the end, and save and stop on a signal; where the case has signals for it, those
@@ -147,15 +164,10 @@ class OpenFoam:
 
     def reached(self, output: str, since: float) -> int | None:
         """It prints times, not steps. Where steps are not of one length this is about right."""
-        time = openfoam_time(output)
-        if time is None:
+        time, stamp = openfoam_time(output), self._stamp
+        if time is None or stamp is None or stamp.delta_s <= 0:
             return None
-        newest = next((found for found in self._case.checkpoints() if not found.problem), None)
-        stamp = None if newest is None else read_stamp(newest.path)
-        if newest is not None and stamp is not None:
-            return newest.step + max(round((time - stamp.value) / stamp.delta_s), 0)
-        settings = self._case.settings()
-        return max(round((time - settings.number("startTime")) / settings.number("deltaT")), 0)
+        return stamp.index + max(round((time - stamp.value) / stamp.delta_s), 0)
 
     def work(self) -> Work | None:
         newest = next((found for found in self._case.checkpoints() if not found.problem), None)
