@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from lastgood.drill.whole import Drilled, Request
 
 EPILOG = """\
-The job runs once undisturbed and once under faults, each in a copy of this directory; {run} in the command stands for that
-copy. Give it little to do: minutes, with several checkpoints. Nothing that a drill does outlives it.
+The job runs once undisturbed and once under faults, each in a copy of this directory; {run} in the
+command stands for that copy. Give it little to do: minutes, with several checkpoints. Nothing that a
+drill does outlives it.
 
   --fault NAME[,option=value...][@WHEN]     WHEN: step=N, time=30s, phase=save|commit|restore, after=10s
-  without --fault: a rank is killed, all of it in the middle of a save, it is told to stop as by a scheduler, and its newest
-  checkpoint is damaged
+
+Without --fault a rank is killed, all of it is killed in the middle of a save, it is told to stop as by a
+scheduler, and its newest checkpoint is damaged.
 
 examples:
   lastgood drill -- python train.py --epochs 2
@@ -30,8 +32,8 @@ examples:
   lastgood drill --again --step-pattern 'step (\\d+)' --checkpoints 'out/*.pt' -- python plain.py
   lastgood drill --list
 
-Exit codes: 0 pass, 1 fail, 3 unknown (what was tried cannot tell, such as a fault that did not take effect), 2 wrong call.
-docs/how-to/drill.md says what is measured, and what counts as a fail.
+Exit codes: 0 pass, 1 fail, 3 unknown (what was tried cannot tell, such as a fault without effect), 2 wrong
+call. docs/how-to/drill.md says what is measured, and what counts as a fail.
 """
 
 _PASSED_ON = {

@@ -123,8 +123,12 @@ def _bill(bill: "DrilledBill") -> list[str]:
             text += f"; {duration(bill.delay_per_failure_s)} until it had caught up"
         lines += _row("lost", text)
     if bill.overhead is not None:
-        noise = f" (two runs of a kind differ by up to {bill.spread:.0%})" if bill.spread is not None else ""
-        lines += _row("protection", f"{bill.overhead:+.1%} without failures, against the bare command{noise}")
+        text = f"{bill.overhead:+.1%} without failures, against the bare command"
+        if bill.spread is not None and abs(bill.overhead) < bill.spread:
+            text = f"{text}: not to be told from noise, as two runs of a kind differ by up to {bill.spread:.0%}"
+        elif bill.spread is not None:
+            text += f" (two runs of a kind differ by up to {bill.spread:.0%})"
+        lines += _row("protection", text)
     for other in bill.others:
         who = "requeue only" if other.way == "started again" else "no checkpoint"
         if other.took_s is not None:

@@ -99,7 +99,7 @@ def _judge_resume(struck: Struck, measured: Measured, course: Course) -> Judged:
         )
     source = "a snapshot in memory" if measured.resumed_from == "memory" else "the checkpoint before the fault"
     if resumed > expected and measured.resumed_from != "memory":
-        source = "one that was completed just before the end"
+        source = "a checkpoint completed just before the end"
     return Judged(Answer.PASS, f"went on after step {resumed}, from {source}: {_lost(measured)}", shows_resume=True)
 
 
@@ -230,7 +230,7 @@ def _earlier(struck: Struck) -> str:
 
 
 def _all(count: int) -> str:
-    return "the fault" if count == 1 else f"all {count} faults"
+    return {1: "the fault", 2: "both faults"}.get(count, f"all {count} faults")
 
 
 def _lost(measured: Measured) -> str:

@@ -20,6 +20,7 @@ class JobView:
         self._heartbeats = heartbeats
         self._seen: tuple[int, int] = (0, -1)
         self._record: Record | None = None
+        self._launched: Record | None = None
 
     def records(self) -> list[Record]:
         """The journals of all attempts, oldest first; empty while there is no job."""
@@ -39,8 +40,13 @@ class JobView:
     def heartbeat_directory(self) -> Path | None:
         """Where the ranks of the newest attempt keep them; None if it is not known yet."""
         record = self.newest()
-        has_launcher = record is not None and bool(record.launch)
-        return directory_of(record) if record is not None and has_launcher else self._heartbeats
+        if record is None or not record.launch:
+            return self._heartbeats
+        if record.is_launched:
+            self._launched = record
+        # A restart inside an attempt (torchrun's) keeps them where the launcher has told.
+        told = self._launched if self._launched is not None and self._launched.launch == record.launch else record
+        return directory_of(told)
 
     def heartbeats(self) -> dict[int, Heartbeat]:
         """Of each rank of the newest attempt that has sent one."""
