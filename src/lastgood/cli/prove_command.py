@@ -48,6 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     again.add_argument("--resume-arg", metavar="TEMPLATE", help="as for lastgood run: what to add to resume")
     for name in ("--save-every", "--grace", "--hang-timeout", "--restart-on"):
         again.add_argument(name, metavar="VALUE", help="as for lastgood run")
+    again.add_argument("--standby", action="store_true", help="as for lastgood run")
     what = parser.add_argument_group("what is compared")
     what.add_argument("--step-pattern", default="", metavar="REGEX", help="finds the step in a line of output, in its "
         "first group or the one named step (default: guessed; the library tells by itself)")  # fmt: skip
@@ -169,7 +170,7 @@ def _options(parsed: argparse.Namespace) -> tuple[str, ...]:
         if value is not None:
             # In one word: a value may begin with a dash itself.
             words.append(f"--{name.replace('_', '-')}={value}")
-    return tuple(words)
+    return (*words, "--standby") if parsed.standby else tuple(words)
 
 
 def _check_ways(parsed: argparse.Namespace, options: tuple[str, ...], *, is_again: bool) -> None:

@@ -66,13 +66,23 @@ class Tracer:
             words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         tracer = cls(process, log)
+        try:
+            is_attached = tracer._wait_until_attached(pids)
+        except BaseException:
+            tracer.close()
+            raise
+        if not is_attached:
+            tracer.close()
+            return None
+        return tracer
+
+    def _wait_until_attached(self, pids: Sequence[int]) -> bool:
         end = time.monotonic() + _ATTACH_LIMIT_S
         while not all(_is_traced(pid) for pid in pids):
-            if process.poll() is not None or time.monotonic() > end:
-                tracer.close()
-                return None
+            if self._process.poll() is not None or time.monotonic() > end:
+                return False
             time.sleep(0.001)
-        return tracer
+        return True
 
     @property
     def is_tracing(self) -> bool:
