@@ -12,7 +12,7 @@ import numpy as np
 import prove_loops as loops
 import pytest
 
-from lastgood.prove.contents import OPTIMIZER, POSITION, RANDOM, SCHEDULE, contents_of
+from lastgood.prove.contents import OPTIMIZER, POSITION, RANDOM, SCHEDULE, Contents, contents_of
 from lastgood.prove.library_state import causes_of, held_by
 from lastgood.prove.onset import onset_of, repeated_stretch
 from lastgood.prove.program import read_program
@@ -60,6 +60,11 @@ def test_counters_of_batch_normalisation_are_no_position_in_the_data(tmp_path: P
     path = tmp_path / "a.json"
     path.write_text(json.dumps({"model": {"1.num_batches_tracked": 4, "1.weight": 2}}))
     assert not contents_of(path, "a.json").holds(POSITION)
+
+
+def test_a_path_among_the_texts_of_a_pickle_is_no_name():
+    named = Contents("x", ("/scratch/random-order/optimizer.pt", "w"), True)
+    assert not named.holds(RANDOM) and not named.holds(OPTIMIZER)
 
 
 def test_a_directory_holds_what_its_files_hold_and_are_called(tmp_path: Path):

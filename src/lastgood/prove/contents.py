@@ -45,7 +45,8 @@ class Contents(msgspec.Struct, frozen=True):
 
     @property
     def pieces(self) -> frozenset[str]:
-        words = [word for word in self.words if not word.endswith(_MISLEADING)]
+        # A path is a value: the directory of a run may be called "random-order".
+        words = [word for word in self.words if not word.endswith(_MISLEADING) and not word.startswith("/")]
         return frozenset(piece for word in words for piece in pieces_of(word))
 
     def holds(self, kind: frozenset[str]) -> bool:

@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, TensorDataset
 parser = argparse.ArgumentParser()
 parser.add_argument("--every", choices=("steps", "epoch"), default="steps", help="when it saves")
 parser.add_argument("--epochs", type=int, default=4)
+parser.add_argument("--keep-random", action="store_true", help="with the random state in its checkpoints")
 options = parser.parse_args()
 
 
@@ -25,6 +26,14 @@ class Net(L.LightningModule):
         loss = nn.functional.mse_loss(self.layers(x), y)
         print(f"step {self.global_step + 1} loss {loss.item():.9g}", flush=True)
         return loss
+
+    def on_save_checkpoint(self, checkpoint):
+        if options.keep_random:
+            checkpoint["rng_state"] = torch.get_rng_state()
+
+    def on_load_checkpoint(self, checkpoint):
+        if options.keep_random:
+            torch.set_rng_state(checkpoint["rng_state"])
 
     def configure_optimizers(self):
         return torch.optim.Adam(self.parameters(), lr=1e-2)
