@@ -28,6 +28,25 @@ _NO_CHECKPOINTS = (
     ),
     *(".toml", ".ini", ".py", ".pyc", ".lock", ".pid", ".xtc", ".trr", ".edr", ".dcd", ".gro", ".pdb", ".xyz", ".sock"),
 )
+_OF_STATE = (
+    *(
+        ".pt",
+        ".pth",
+        ".ckpt",
+        ".npz",
+        ".npy",
+        ".safetensors",
+        ".pkl",
+        ".pickle",
+        ".h5",
+        ".hdf5",
+        ".cpt",
+        ".chk",
+        ".bin",
+    ),
+    *(".restart", ".rst", ".msgpack", ".tar", ".sav", ".dump", ".mat", ".nc"),
+)
+"""What state is usually kept in: where there is any of it, other files are not taken for checkpoints."""
 _AT_ONCE_S = 0.08
 """A file that is still being written is seen to have grown at least so often."""
 _TOGETHER_S = 0.25
@@ -76,8 +95,12 @@ def guess(written: Sequence[Written], end: float) -> Units:
         is_text = PurePosixPath(one.path).suffix.lower() in _NO_CHECKPOINTS or "tfevents" in one.path
         if not is_text and one.size_bytes and one.at < end:
             early.setdefault(kind_of(one.path), []).append(one)
-    repeated = {kind: ones for kind, ones in early.items() if len(ones) > 1}
-    return Units(tuple(repeated or early), is_guessed=True)
+    kinds = [kind for kind, ones in early.items() if len(ones) > 1] or list(early)
+    of_state = {
+        numbered_part(kind.replace("#", "0")) for kind in kinds if PurePosixPath(kind).suffix.lower() in _OF_STATE
+    }
+    chosen = [kind for kind in kinds if numbered_part(kind.replace("#", "0")) in of_state]
+    return Units(tuple(chosen or kinds), is_guessed=True)
 
 
 def saves_of(written: Sequence[Written], units: Units, began: float) -> tuple[Save, ...]:

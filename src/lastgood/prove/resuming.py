@@ -6,7 +6,7 @@ import msgspec
 
 from lastgood.core.accounting import Record
 from lastgood.core.events import Event
-from lastgood.core.numbering import numbers_in
+from lastgood.core.numbering import kind_of, numbers_in
 from lastgood.prove.checkpoint_files import Units, saves_of
 from lastgood.prove.killing import Hit
 from lastgood.prove.output_lines import attempts_of, steps_in
@@ -96,7 +96,7 @@ def _by_output(shown: Shown, hit: Hit, units: Units, profile: Profile, step_patt
     saves = saves_of(written, units, shown.began)
     broken = {units.unit_of(text.partition(": ")[0]) for text in hit.unsound}
     whole = [save for save in saves if save.path not in broken]
-    newest, is_destroyed = _newest(whole, saves)
+    newest, is_destroyed = _newest(_surest(whole, units), saves)
     if not after and (before_it := _by_next_save(shown, hit, units, profile)) is not None:
         return Resumed(
             killed_at=hit.step,
@@ -134,6 +134,15 @@ def _by_next_save(shown: Shown, hit: Hit, units: Units, profile: Profile) -> str
 
 def _number_of(path: str) -> int:
     return max(numbers_in(path)[-1:], default=0)
+
+
+def _surest(whole: Sequence[Save], units: Units) -> list[Save]:
+    """Where it is guessed what is a checkpoint, and several kinds of files may be: of their newest ones the oldest comes
+    last. Whoever resumes from that one may not be blamed for another that is newer."""
+    if not units.is_guessed:
+        return list(whole)
+    newest = {kind_of(save.path): save for save in whole}
+    return sorted(newest.values(), key=lambda save: -save.at_s)
 
 
 def _newest(whole: Sequence[Save], saves: Sequence[Save]) -> tuple[Save | None, bool]:
