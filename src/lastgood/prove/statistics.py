@@ -103,10 +103,15 @@ class StatisticalComparison(msgspec.Struct, frozen=True, kw_only=True):
             f"{outside} of {len(self.tests)} comparisons beyond the bound of {self.bound:g} standard errors {how_sure}",
             f"{'worst' if outside else 'furthest'}: {self.worst}",
         ]
-        if not outside:
-            hardest = max(self.tests, key=lambda test: test.smallest_seen)
-            lines.append(f"a bias of {hardest.name} below {hardest.smallest_seen:.2g} would not be seen")
-        return "\n".join(lines)
+        return "\n".join([*lines, self.sensitivity] if self.sensitivity else lines)
+
+    @property
+    def sensitivity(self) -> str:
+        """What would not be seen; empty where something was."""
+        hardest = max(self.tests, key=lambda test: test.smallest_seen, default=None)
+        if hardest is None or not self.is_within:
+            return ""
+        return f"a bias of {hardest.name} below {hardest.smallest_seen:.2g} would not be seen"
 
 
 def false_alarm_of(bound: float) -> float:
@@ -227,7 +232,9 @@ def as_comparison(found: StatisticalComparison) -> Comparison:
                 largest_relative=difference,
             )
         )
-    return msgspec.structs.replace(join(parts), notes=found.notes)
+    sure = f"a false alarm of all {len(found.tests)} comparisons together has a probability of {found.false_alarm:.2g}"
+    notes = (*found.notes, *([found.sensitivity] if found.sensitivity else []), sure)
+    return msgspec.structs.replace(join(parts), notes=notes)
 
 
 def _estimates(series: Series, names: Sequence[tuple[str, str]]) -> tuple[dict[str, Estimate], dict[str, str]]:
