@@ -232,7 +232,7 @@ def as_comparison(found: StatisticalComparison) -> Comparison:
                 largest_relative=difference,
             )
         )
-    sure = f"a false alarm of all {len(found.tests)} comparisons together has a probability of {found.false_alarm:.2g}"
+    sure = f"equal runs would be told apart with a probability of {found.false_alarm:.2g}, in any of the comparisons"
     notes = (*found.notes, *([found.sensitivity] if found.sensitivity else []), sure)
     return msgspec.structs.replace(join(parts), notes=notes)
 
