@@ -177,7 +177,7 @@ def campaign(tmp_path: Path, text: str, points: int, way: Way = Way.AGAIN, **mor
 
 
 def nexts(tried: list[Tried]) -> list[str]:
-    return [str(one.evidence["next"]) for one in tried]
+    return [str(one.evidence.get("next", one.reason)) for one in tried]
 
 
 @needs_fuse

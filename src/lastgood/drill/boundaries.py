@@ -208,7 +208,7 @@ class Boundaries:
         restore_copy(self._kept, self._place)
         with self._eye() as eye:
             eye.watch()
-            begin, from_step, saves = self._output_size(), None, 0
+            begin, from_step, saves, counted_at = self._output_size(), None, 0, None
             self._start()
             newest = checkpoints_of(trial)[:1]
             end = time.monotonic() + self._limit_s
@@ -216,7 +216,9 @@ class Boundaries:
                 sight = self._look()
                 from_step = sight.from_step if from_step is None else from_step
                 if (now := checkpoints_of(trial)[:1]) and now != newest:
-                    newest, saves = now, saves + 1
+                    # One that is written in place is seen to change several times in one step.
+                    saves += sight.step is None or sight.step != counted_at
+                    newest, counted_at = now, sight.step
                 if not sight.is_running:
                     break
                 time.sleep(LOOK_S)
