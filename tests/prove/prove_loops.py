@@ -66,7 +66,7 @@ def changed(*changes: tuple[str, str]) -> str:
     return source
 
 
-_NO_RANDOM = (
+WITHOUT_RANDOM = (
     ('        "rng": json.dumps(rng.bit_generator.state),\n', ""),
     ('    rng.bit_generator.state = json.loads(str(saved["rng"]))\n', ""),
 )
@@ -76,9 +76,9 @@ _NO_POSITION = (
 )
 _NO_VELOCITY = (('        "velocity": velocity,\n', ""), ('    velocity = saved["velocity"]\n', ""))
 
-WEIGHTS_ONLY = changed(*_NO_RANDOM, *_NO_POSITION, *_NO_VELOCITY)
+WEIGHTS_ONLY = changed(*WITHOUT_RANDOM, *_NO_POSITION, *_NO_VELOCITY)
 NO_OPTIMIZER = changed(*_NO_VELOCITY)
-NO_RANDOM_STATE = changed(*_NO_RANDOM)
+NO_RANDOM_STATE = changed(*WITHOUT_RANDOM)
 DATA_RESTARTS = changed(*_NO_POSITION)
 UNPADDED_NAMES = changed(("{step:06d}", "{step}"))
 IN_PLACE = changed(

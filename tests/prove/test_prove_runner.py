@@ -144,6 +144,18 @@ def test_without_any_step_in_the_output_kills_are_placed_by_time(prove_loop: Pro
     assert all(hit.is_hit and hit.step is None for run in proof.killed for hit in run.hits)
 
 
+@pytest.mark.parametrize(("changes", "answer"), [((), Answer.IDENTICAL), (loops.WITHOUT_RANDOM, Answer.DIVERGED)])
+def test_where_only_a_last_line_is_printed_it_is_compared(
+    prove_loop: Prove, changes: tuple[tuple[str, str], ...], answer: Answer
+):
+    # Its checkpoints are removed in the end.
+    last = 'print("the answer is", repr(w.sum()))\nimport shutil\nshutil.rmtree("out")\n'
+    source = loops.changed((loops.PRINTS, ""), ('np.save("final.npy", w)\n', last), *changes)
+    proof = prove_loop(source)
+    assert proof.verdict.answer is answer, proof.verdict
+    assert [part.name for part in proof.pair.parts] == ["lines in the end of its output"]
+
+
 def test_a_job_that_uses_the_library_is_found_out_and_its_state_compared(prove_loop: Prove):
     proof = prove_loop(loops.WITH_LIBRARY, kills=2, way=None)
     assert proof.verdict.answer is Answer.IDENTICAL, proof.verdict

@@ -10,10 +10,12 @@ from lastgood.apps.results import results_of
 from lastgood.core.errors import LastgoodError
 from lastgood.core.numbering import is_temporary
 from lastgood.prove.app_results import compare_results, in_all
+from lastgood.prove.checkpoint_files import Units
 from lastgood.prove.checkpoint_state import as_comparison as digests_as_comparison
 from lastgood.prove.checkpoint_state import compare_digests, compare_jobs
 from lastgood.prove.difference import Comparison, Difference, Tolerance, differs, join
 from lastgood.prove.files import Rule, compare_files
+from lastgood.prove.last_output import compare_last_output
 from lastgood.prove.output_lines import attempts_of, merged, series_of_attempts
 from lastgood.prove.profiling import Known
 from lastgood.prove.series import Series, attempts_of_job, compare_redone, compare_series, series_of_job
@@ -26,6 +28,7 @@ from lastgood.trial.target import RUN
 VALUES, FILES, STATE = "logged values", "values in final files", "values of saved state"
 RESULTS = "values in the application's results"
 DIGESTS = "saved states by their digests"
+OUTPUT = "lines in the end of its output"
 ESTIMATES = "estimates with errors"
 _ARRAYS = (".npy", ".npz", ".safetensors", ".pt", ".pth", ".ckpt", ".bin", ".h5", ".hdf5", ".pkl")
 """Files of numbers: where two undisturbed runs differ in one, the job is not deterministic. A text may hold a date."""
@@ -86,9 +89,21 @@ def compare_undisturbed(left: Shown, right: Shown, wanted: Wanted) -> Pair:
     parts += statistical_parts(left, [right], wanted)
     if found:
         parts.append(Part(FILES, join(found), items=tuple(kept)))
+    if not any(part is not None and part.comparison.compared for part in parts):
+        last = _last_output_part(left, right, wanted)
+        if last is None or last.comparison.is_equal:
+            parts.append(last)
+        else:
+            # It may be a time: that says nothing of the job.
+            notes.append(f"{OUTPUT} are not compared: they differ between the undisturbed runs")
     compared = tuple(part for part in parts if part is not None)
     notes += [f"{part.name}: {note}" for part in compared for note in part.comparison.notes]
     return Pair(compared, tuple(kept), tuple(dict.fromkeys(notes)))
+
+
+def _last_output_part(left: Shown, right: Shown, wanted: Wanted) -> Part | None:
+    found = compare_last_output(left, right, wanted.known.finders, wanted.tolerance)
+    return None if found is None else Part(OUTPUT, found)
 
 
 def _state_part(left: Shown, right: Shown, wanted: Wanted) -> Part | None:
@@ -110,8 +125,11 @@ def _digests_part(left: Shown, right: Shown, wanted: Wanted) -> Part | None:
     return Part(DIGESTS, digests_as_comparison(found), equal_to, items=steps) if steps else None
 
 
-def compare_resumed(left: Shown, right: Shown, wanted: Wanted, files: Sequence[str]) -> tuple[Part, ...]:
-    """`left`: undisturbed. `files`: those that the undisturbed runs have."""
+def compare_resumed(left: Shown, right: Shown, wanted: Wanted, pair: Pair) -> tuple[Part, ...]:
+    """`left`: undisturbed."""
+    # A checkpoint on the way is written by the clock, often: at other steps. What is there must be equal.
+    units = wanted.known.units if not wanted.files else Units(())
+    files = [name for name in pair.files if units.unit_of(name) is None or (right.place.work / name).is_file()]
     parts = [
         _values_part(left, right, wanted),
         _digests_part(left, right, wanted),
@@ -121,6 +139,8 @@ def compare_resumed(left: Shown, right: Shown, wanted: Wanted, files: Sequence[s
     if files:
         found = [_file(left, right, name, wanted) for name in files]
         parts.append(Part(FILES, join(found), items=tuple(files)))
+    if any(part.name == OUTPUT for part in pair.parts):
+        parts.append(_last_output_part(left, right, wanted))
     return tuple(part for part in parts if part is not None)
 
 

@@ -191,7 +191,7 @@ def _judged_by(run: Shown, kills: Sequence[Kill], first: Shown, wanted: Wanted, 
         exit_code=run.exit_code,
         limit_s=target.limit_s,
         last_word=run.last_word(),
-        parts=compare_resumed(first, run, wanted, pair.files) if run.is_finished else (),
+        parts=compare_resumed(first, run, wanted, pair) if run.is_finished else (),
         took_s=run.duration_s,
         undisturbed_s=first.duration_s,
     )

@@ -1,0 +1,31 @@
+"""What a program prints in the end: all that there is to compare where nothing else can be."""
+
+from lastgood.prove.difference import Comparison, Tolerance
+from lastgood.prove.output_lines import Finders, attempts_of, steps_in
+from lastgood.prove.shown import Shown
+from lastgood.prove.tally import Tally
+from lastgood.prove.values import hold
+
+_MOST_LINES = 20
+
+
+def last_output(shown: Shown, finders: Finders) -> list[str]:
+    """The lines that the last attempt has printed after its last step; where no step is told, its last line."""
+    parts = attempts_of([(line.start, line.text) for line in shown.lines])
+    own = [text for text in (parts[-1] if parts else []) if text.strip()]
+    told = [i for i, text in enumerate(own) if steps_in([text], finders.step)]
+    return own[told[-1] + 1 :][-_MOST_LINES:] if told else own[-1:]
+
+
+def compare_last_output(left: Shown, right: Shown, finders: Finders, tolerance: Tolerance) -> Comparison | None:
+    """Line by line; None where neither has printed anything in the end."""
+    one, other = last_output(left, finders), last_output(right, finders)
+    if not one and not other:
+        return None
+    tally = Tally(tolerance)
+    hold(tally, "", _numbered(one), _numbered(other))
+    return tally.comparison()
+
+
+def _numbered(lines: list[str]) -> dict[str, str]:
+    return {f"line {i}": text for i, text in enumerate(lines, 1)}
