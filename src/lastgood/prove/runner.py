@@ -125,6 +125,11 @@ _TOO_FAST = Cause(
     (),
     "prove a longer run, with more work between two checkpoints: seconds rather than milliseconds",
 )
+_NOTHING_TO_COMPARE = Cause(
+    "nothing that it leaves or prints could be compared",
+    (),
+    "have it print its values with the step, or write them to a file; or name them: --value NAME=REGEX, --file GLOB",
+)
 _NEEDS_A_CAUSE = (Answer.DIVERGED, Answer.LOST_WORK, Answer.DID_NOT_RESUME)
 
 
@@ -143,6 +148,8 @@ def _causes(
     ]
     if verdict.answer is Answer.UNKNOWN and any(not hit.is_hit for run in shown for hit in run.hits):
         return (_TOO_FAST,)
+    if verdict.answer is Answer.UNKNOWN and not any(part.comparison.compared for run in killed for part in run.parts):
+        return (_NOTHING_TO_COMPARE,) if any(run.is_finished for run in shown) else ()
     if verdict.answer is Answer.NOT_DETERMINISTIC:
         return diagnose_itself(target, *undisturbed)
     first = undisturbed[0]
