@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import struct
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -364,3 +365,41 @@ def test_json_that_nests_too_deep_is_damage_and_no_crash(tmp_path: Path) -> None
     (tmp_path / "a.json").write_text("[" * 100_000)
     with pytest.raises(DamagedError, match="not JSON"):
         read_results(tmp_path / "a.json")
+
+
+def test_a_pattern_that_is_none_is_a_wrong_call(tmp_path: Path) -> None:
+    for side in ("left", "right"):
+        (tmp_path / side).write_text(f"{side}\n")
+    with pytest.raises(UsageError, match="no regular expression"):
+        compare_files(tmp_path / "left", tmp_path / "right", Rule(leave_out=("(",)))
+
+
+def test_a_packed_array_is_compared_by_its_unpacked_bytes(tmp_path: Path) -> None:
+    for side, seconds in (("left", 1), ("right", 2)):
+        data = io.BytesIO()
+        np.save(data, ARRAY)
+        (tmp_path / f"{side}.npy.gz").write_bytes(gzip.compress(data.getvalue(), mtime=seconds))
+    assert kind_of(tmp_path / "left.npy.gz") == "bytes"
+    assert compare_files(tmp_path / "left.npy.gz", tmp_path / "right.npy.gz").kind == "identical"
+
+
+def test_without_torch_its_files_are_compared_by_the_bytes_of_their_members(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "lastgood.frameworks.torch_files", None)
+    for side, weight in (("left", b"1234"), ("same", b"1234"), ("other", b"1235")):
+        with zipfile.ZipFile(tmp_path / f"{side}.pt", "w") as archive:
+            archive.writestr(f"{side}/data.pkl", b"pickle")
+            archive.writestr(f"{side}/data/0", weight)
+    same = compare_files(tmp_path / "left.pt", tmp_path / "same.pt")
+    assert same.kind == "identical"
+    assert "torch, which is not installed" in same.notes[0]
+    other = compare_files(tmp_path / "left.pt", tmp_path / "other.pt")
+    assert other.first is not None
+    assert other.first.what == "data/0[3]"
+
+
+def test_the_missing_one_of_two_files_is_named(tmp_path: Path) -> None:
+    (tmp_path / "left").write_text("x")
+    with pytest.raises(StorageError, match="right"):
+        compare_files(tmp_path / "left", tmp_path / "right")

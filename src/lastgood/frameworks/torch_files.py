@@ -8,6 +8,7 @@ import pickle
 import re
 import warnings
 from collections.abc import Mapping, Set
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,7 +48,9 @@ def read_torch_file(path: Path) -> object:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with torch.serialization.safe_globals(_numpy_globals()):
+            # Before torch 2.5 nothing can be allowed beside tensors: random states of NumPy then need code.
+            allow = getattr(torch.serialization, "safe_globals", None)
+            with allow(_numpy_globals()) if allow is not None else nullcontext():
                 return plain(_load(path), 0)
     except pickle.UnpicklingError as error:
         named = _OBJECT.search(str(error))

@@ -63,7 +63,10 @@ def _read_json(path: Path) -> dict[str, object]:
 
 
 def _read_torch(path: Path) -> dict[str, object]:
-    from lastgood.frameworks.torch_files import NeedsCodeError, Stored, read_torch_file
+    try:
+        from lastgood.frameworks.torch_files import NeedsCodeError, Stored, read_torch_file
+    except ImportError:
+        raise HoldsObjectsError(f"{path.name} is a file of torch, which is not installed here") from None
 
     def converted(value: Any) -> object:
         if isinstance(value, Stored):
@@ -97,6 +100,7 @@ _READERS: dict[str, Read] = {
     "bytes": lambda path: {"": Raw(path)},
 }
 KINDS = tuple(_READERS)
+_MAPPED = ("npy", "npz", "safetensors", "torch", "mrc")
 
 
 def kind_of(path: Path) -> str:
@@ -104,6 +108,12 @@ def kind_of(path: Path) -> str:
     with Raw(path).open() as file:
         start = file.read(_LOOK_BYTES)
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
+    kind = _kind_by_start(path, suffix, start)
+    # What is mapped cannot be unpacked on the way.
+    return "bytes" if path.suffix == ".gz" and kind in _MAPPED else kind
+
+
+def _kind_by_start(path: Path, suffix: str, start: bytes) -> str:
     if start.startswith(NPY_MAGIC):
         return "npy"
     if start.startswith(_ZIP):
@@ -159,11 +169,15 @@ def read_results(path: Path, kind: str = "") -> dict[str, object]:
 def compare_files(left: Path, right: Path, rule: Rule = Rule(), *, where: str = "") -> Comparison:  # noqa: B008
     """Whether two files hold the same results; `left` is the undisturbed run's. What cannot be compared is an answer, not
     an error: only a file that is missing raises one."""
+    for path in (left, right):
+        with explained("read", path):
+            path.stat()
     with explained("compare", left):
         if left.samefile(right):
             return Comparison(kind="identical", compared=0, notes=(f"{where or left} is the same file for both",))
     try:
-        kind = rule.kind or kind_of(left)
+        with explained("read", left):
+            kind = rule.kind or kind_of(left)
         one = read_results(left, kind)
     except HoldsObjectsError as error:
         if zipfile.is_zipfile(left) and zipfile.is_zipfile(right):
@@ -185,6 +199,8 @@ def compare_files(left: Path, right: Path, rule: Rule = Rule(), *, where: str = 
         with explained("compare", left):
             for name in dict.fromkeys([*one, *other]):
                 _hold(tally, name, one, other, rule, where)
+    except UsageError:
+        raise
     except LastgoodError as error:
         return not_comparable(f"{where or left.name}: {error.what}")
     if kind == "bytes" and tally.differing and (note := _note_on_bytes(left)):

@@ -12,7 +12,7 @@ import msgspec
 from lastgood.prove.difference import Difference
 from lastgood.prove.raw_bytes import Raw
 from lastgood.prove.tally import Tally
-from lastgood.prove.text_lines import hold_labelled
+from lastgood.prove.text_lines import hold_labelled, pattern_of
 from lastgood.prove.values import hold
 
 _HEAD_BYTES = 1000
@@ -66,8 +66,7 @@ def hold_frames(tally: Tally, left: Frames, right: Frames, *, where: str = "") -
             tally.note(
                 f"{where or left.raws[0].path.name}: the {run} run wrote {steps:,} frames twice; the last counts"
             )
-    patterns = [*left.leave_out, *right.leave_out]
-    leave_out = re.compile("|".join(f"(?:{pattern})" for pattern in patterns)) if patterns else None
+    leave_out = pattern_of([*left.leave_out, *right.leave_out])
     more = [step for step in sorted(other.keys() - one.keys()) if one and step < max(one)]
     if more:
         # Written as it was stopped: more is nothing wrong.

@@ -4,13 +4,13 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Any, Literal
 
 import msgspec
 
-from lastgood.core.errors import DamagedError
+from lastgood.core.errors import DamagedError, UsageError
 from lastgood.prove.difference import Difference
 from lastgood.prove.raw_bytes import Raw, are_same_bytes
 from lastgood.prove.tally import Tally
@@ -42,7 +42,8 @@ def hold_lines(tally: Tally, left: Lines, right: Lines, *, where: str = "") -> N
     if not patterns and are_same_bytes(left.raw, right.raw):
         tally.add_equal(_count_lines(left.raw))
         return
-    leave_out = re.compile("|".join(f"(?:{pattern})" for pattern in patterns).encode()) if patterns else None
+    joined = pattern_of(list(patterns))
+    leave_out = re.compile(joined.pattern.encode()) if joined is not None else None
     if left.kind == "csv":
         _hold_tables(tally, left, right, leave_out, where)
         return
@@ -64,6 +65,16 @@ def hold_lines(tally: Tally, left: Lines, right: Lines, *, where: str = "") -> N
                 hold_text(tally, f"line {a[0]}", _decoded(a[1]), _decoded(b[1]), where)
     if skipped[0]:
         tally.note(f"{where or left.raw.path.name}: {skipped[0]:,} lines were left out, as asked")
+
+
+def pattern_of(patterns: Sequence[str]) -> "re.Pattern[str] | None":
+    """One that finds what any of them finds; None for none. Raises UsageError for what is no regular expression."""
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise UsageError(f"{pattern!r} is no regular expression: {error}") from None
+    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns)) if patterns else None
 
 
 def _kept(file: Any, leave_out: "re.Pattern[bytes] | None", skipped: list[int]) -> Iterator[tuple[int, bytes]]:
