@@ -69,6 +69,15 @@ def test_without_journals_the_looks_tell() -> None:
     assert (measured.resumed_from, measured.ended_as) == ("storage", "")
 
 
+def test_of_a_restart_inside_an_attempt_the_launchers_last_word_is_not_taken() -> None:
+    watch, steps = watched(*KILLED, harm_at=20.2)
+    whole = record(1, 9.0, Event("launched", 9.1), Event("ended", 99.0, {"outcome": "finished"}))
+    inner = record(2, 21.4, Event("started", 22.9, {"how": "resumed", "step": 80}))
+    measured = measure(watch, [whole, inner], steps, 70)
+    assert (measured.detected_s, measured.ended_as, measured.resumed_step) == (None, "", 80)
+    assert measured.restarted_s == pytest.approx(1.8)
+
+
 def test_a_start_from_zero_lost_all_that_the_attempt_had_done() -> None:
     after = [sight(22.0, None, attempt=2, from_step=0), sight(23.0, 5, attempt=2, from_step=0)]
     watch, steps = watched(*RUN, *after, harm_at=20.0)

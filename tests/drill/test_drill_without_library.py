@@ -69,6 +69,15 @@ def test_a_save_of_a_millisecond_is_hit_if_there_are_enough_of_them(tmp_path: Pa
     assert done.answer.verdict == "pass", done.answer
 
 
+def test_a_program_with_our_library_needs_no_pattern_without_our_launcher(tmp_path: Path) -> None:
+    program = HERE / "counting.py"
+    faults = ("--fault", "kill-rank", "--fault", "kill-rank@phase=restore", "--fault", "exit")
+    done = drill(program, tmp_path, "--again", "--seed", 4, *faults, "--", sys.executable, program.name, 200)
+    assert done.answer.verdict == "pass", done.answer
+    assert [fault.blur_steps for fault in done.answer.faults] == [0, 0, 0]
+    assert "looks for its checkpoint" in done.answer.faults[1].caught
+
+
 def test_where_nothing_tells_the_steps_that_is_said_before_the_faults(tmp_path: Path) -> None:
     done = plain(tmp_path, "silent", "--again", *FILES, *KILL)
     assert (done.code, done.answer.verdict, done.answer.disturbed) == (3, "unknown", None)

@@ -28,7 +28,7 @@ def came_through(watch: Watch) -> str:
     if watch.from_step is not None and watch.first_step_at is not None:
         lost = max((watch.reached_step or 0) - watch.from_step, 0)
         after_s = duration(watch.first_step_at - watch.at)
-        return f"it went on after step {watch.from_step}, first new step {after_s} after the fault, {lost} steps done again"
+        return f"it went on after step {watch.from_step}, first new step {after_s} after the fault, {lost} to do again"
     return "the job goes on"
 
 

@@ -95,6 +95,8 @@ class Watch:
         self._saved_step: int | None = None
         self.ended_at: float | None = None
         """When a look saw that the start in which it hit had ended."""
+        self.started_again_at: float | None = None
+        """When a look saw that the command runs again, or the next attempt."""
         self.begun_at: float | None = None
         """When a look saw the next attempt."""
         self.from_step: int | None = None
@@ -141,6 +143,8 @@ class Watch:
             return
         if (not sight.is_running or sight.start > self.start) and self.ended_at is None:
             self.ended_at = sight.at
+        if self.started_again_at is None and (sight.start > self.start or sight.attempt > self.attempt):
+            self.started_again_at = sight.at
         if sight.saved_step is not None and sight.saved_step > (self._saved_step or 0):
             self.saved_since = sight.saved_step
         if sight.attempt <= self.attempt:
@@ -211,11 +215,15 @@ def measure(watch: Watch, records: list[Record], steps: StepLog, checkpoint_step
     own = next((record for record in records if record.number == watch.attempt), None)
     following = [record for record in records if record.number > watch.attempt]
     has_restarted = watch.begun_at is not None
-    ended = _first_after(own, watch.at, "hang", "ended") if own is not None and own.is_launched else None
-    told_end = _first_after(own, watch.at, "ended") if own is not None and has_restarted else None
-    detected_at = None if not has_restarted else ended.at if ended is not None else watch.ended_at
     launches = (event.at for record in following if (event := record.first("launched")) is not None)
-    begun = next(launches, watch.begun_at)
+    begun = next(launches, None) if following and following[0].is_launched else watch.started_again_at
+    is_inside = bool(following) and not following[0].is_launched and _has_launcher(records, following[0].launch)
+    seen, told_end, detected_at = None, None, None
+    if has_restarted and not is_inside:
+        # Of a restart inside an attempt (torchrun's) the launcher sees nothing, and its last word is about the whole.
+        seen = _first_after(own, watch.at, "hang", "ended") if own is not None and own.is_launched else None
+        told_end = _first_after(own, watch.at, "ended")
+        detected_at = seen.at if seen is not None else watch.ended_at
     started = next((event for record in following if (event := record.first("started"))), None)
     resumed = watch.from_step
     lost_steps = lost_s = None
@@ -244,6 +252,10 @@ def measure(watch: Watch, records: list[Record], steps: StepLog, checkpoint_step
         saved_since=watch.saved_since,
         overtaken_by=watch.overtaken_by,
     )
+
+
+def _has_launcher(records: list[Record], launch: str) -> bool:
+    return any(record.is_launched and record.launch == launch for record in records)
 
 
 def _resumed_from(resumed: int | None, started: Event | None) -> Source:

@@ -36,15 +36,16 @@ def is_due(when: When, sight: Sight, *, began: float, before: Watch | None, firs
     """
     if when.kind is Kind.TIME:
         return sight.at - began >= when.seconds
+    if when.kind is Kind.PHASE and when.phase == RESTORE:
+        is_started = before is not None and (before.begun_at is not None or sight.start > before.start)
+        return is_started and before is not None and not before.has_begun_again
     if before is not None and not before.has_begun_again and not before.has_come_through:
-        return when.kind is Kind.PHASE and when.phase == RESTORE and before.begun_at is not None
+        return False
     if when.kind is Kind.STEP:
         return sight.step is not None and sight.step >= when.step
     if when.kind is Kind.AFTER:
         since = first_saved_at if before is None else before.caught_up_at
         return since is not None and sight.at - since >= when.seconds
-    if when.phase == RESTORE:
-        return before is not None and not before.has_begun_again and before.begun_at is not None
     return True
 
 
@@ -121,9 +122,9 @@ class _OwnWords:
     def now(self) -> str:
         if self._phase == COMMIT:
             return self._uncommitted()
-        beats = read_heartbeats(self._directory)
         if self._phase == RESTORE:
-            return self._restoring() if not beats else ""
+            return self._restoring()
+        beats = read_heartbeats(self._directory)
         is_there = any(beat.phase == self._phase for beat in beats.values())
         return f"its heartbeat says {self._phase!r}" if is_there else ""
 
@@ -140,12 +141,11 @@ class _OwnWords:
         return ""
 
     def _restoring(self) -> str:
-        if self._record is None or self._record.number == 1 or self._directory is None:
-            return ""
-        if not has_ranks_in(self._directory):
-            return ""
         record = self._trial.newest_record()
-        if record is None or record.number != self._record.number or record.first("started") is not None:
+        if record is None or record.number == 1 or record.first("started") is not None:
+            return ""
+        directory = self._trial.heartbeat_directory()
+        if directory is None or not has_ranks_in(directory) or read_heartbeats(directory):
             return ""
         return "a rank looks for its checkpoint, and has not said where it goes on"
 
