@@ -67,7 +67,8 @@ class Watch:
         self._next_at = 0.0
 
     def __call__(self, sight: Sight) -> None:
-        self.lines += [Said(line.at, sight.start, line.text) for line in self._follower.new_lines(sight.at)]
+        new = self._follower.new_lines(sight.at, is_over=not sight.is_running)
+        self.lines += [Said(line.at, sight.start, line.text) for line in new]
         if sight.step is not None and (not self.steps or self.steps[-1][1:] != (sight.attempt, sight.step)):
             self.steps.append((sight.at, sight.attempt, sight.step))
         if time.monotonic() >= self._next_at or not sight.is_running:

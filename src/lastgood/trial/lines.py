@@ -7,6 +7,8 @@ from pathlib import Path
 import msgspec
 
 _ATTEMPT = re.compile(r"lastgood: attempt (\d+) of ")
+_JOINED = re.compile(rb"(?<!^)(?=lastgood: attempt \d+ )")
+"""Where a line of our launcher begins behind one of the program that has no end."""
 
 
 def attempt_in(line: str) -> int | None:
@@ -33,8 +35,9 @@ class Follower:
         self._at = 0
         self._rest = b""
 
-    def new_lines(self, now: float) -> Iterator[Line]:
-        """Whole lines that came since the last look; a carriage return ends one, too (progress bars)."""
+    def new_lines(self, now: float, *, is_over: bool = False) -> Iterator[Line]:
+        """Whole lines that came since the last look; a carriage return ends one, too (progress bars). `is_over`: nobody
+        writes any more, so that a last line that has no end is whole."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._at)
@@ -44,8 +47,12 @@ class Follower:
         self._at += len(data)
         pieces = (self._rest + data).replace(b"\r", b"\n").split(b"\n")
         self._rest = pieces.pop()
+        if is_over and self._rest:
+            pieces.append(self._rest)
+            self._rest = b""
         for piece in pieces:
-            yield Line(now, piece.decode(errors="replace"))
+            for line in _JOINED.split(piece):
+                yield Line(now, line.decode(errors="replace"))
 
 
 class TellingSteps:

@@ -136,7 +136,7 @@ class Trial:
             processes.end_all(self.token)
             places.clear(self.place, self.target)
         # What the start before has said at its end is not the new one's.
-        for _ in self._follower.new_lines(time.time()):
+        for _ in self._follower.new_lines(time.time(), is_over=True):
             pass
         own = {Env.TRIAL: self.token, Env.STATE_DIR: str(self.place.state), **self.environment}
         if self.way is not Way.LASTGOOD:
@@ -180,7 +180,9 @@ class Trial:
 
     def look(self) -> Sight:
         now = time.time()
-        for line in self._follower.new_lines(now):
+        # Asked before its output is read: what it said last is there by then.
+        is_running = self.exit_code is None
+        for line in self._follower.new_lines(now, is_over=not is_running):
             attempt = attempt_in(line.text) if self.way is Way.LASTGOOD else None
             if attempt is not None and attempt != self._told_attempt:
                 # What follows are the lines of another attempt of the same launcher.
@@ -205,7 +207,7 @@ class Trial:
             step=min(steps) if steps else told.newest,
             saved_step=max(saved, default=None),
             phase=phases.pop() if len(phases) == 1 else "",
-            is_running=self.exit_code is None,
+            is_running=is_running,
             from_step=from_step,
             blur_steps=blur_steps,
         )
