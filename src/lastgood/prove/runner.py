@@ -118,7 +118,8 @@ def prove(request: Request, say: Saying, tell: Callable[[str], None]) -> Proof:
 _NEVER_SAVES = Cause(
     "no checkpoint was seen before its end",
     (),
-    "have it save now and then; if it does, elsewhere or in files of another kind, say where: --again --checkpoints GLOB",
+    "have it save now and then; if it does, in files of another kind, name them: --again --checkpoints GLOB; if it writes "
+    "outside of its directory, give it the place: {run} in the command stands for it",
 )
 _TOO_FAST = Cause(
     "it ends, or goes on, faster than a kill can be placed",
