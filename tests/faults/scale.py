@@ -9,6 +9,10 @@ T = TypeVar("T")
 IS_FULL = os.environ.get("LASTGOOD_TESTS_CAMPAIGNS") == "full"
 
 
+MANY = 120
+"""More points are not tried in one campaign of a single process, unless all are asked for."""
+
+
 def scaled(full: int, usual: int) -> int:
     """How many points to try."""
     return full if IS_FULL else usual

@@ -14,6 +14,7 @@ from faults import constant_states, lossyfs
 from faults.disk import Disk, Note, Operation, after_power_cut, policies, put_on_disk
 from faults.lossyfs import LossyFS
 from faults.nursery import Nursery
+from faults.scale import MANY, evenly
 from faults.stepping import Call, Frozen, assert_few, kill_at, trace
 from lastgood.core.errors import FencedError
 from lastgood.core.retention import Keep
@@ -95,7 +96,7 @@ def test_an_attempt_frozen_anywhere_takes_nothing_that_the_next_one_relies_on(
     job: JobDirectory, nursery: Nursery, log: Path, count_points: Count
 ) -> None:
     prepare = copies(job, log)
-    calls = telling(trace(nursery, log, "unfreeze", job=str(prepare()), attempt=1))
+    calls = evenly(telling(trace(nursery, log, "unfreeze", job=str(prepare()), attempt=1)), MANY // 2)
     codes, missed = set(), []
     for at, call in enumerate(calls):
         work = jobdir.open_job(prepare())

@@ -1,4 +1,4 @@
-"""A process is killed at every system call that it makes, one after the other, until it survives.
+"""A process is killed at every system call that it makes, one after the other; where those are many, at some of them.
 
 After each kill somebody else looks: what was good before is good still, what was being made is whole or
 does not exist, and the next attempt works and leaves nothing behind.
@@ -12,6 +12,7 @@ import pytest
 
 from faults import states
 from faults.nursery import Nursery
+from faults.scale import MANY, evenly
 from faults.stepping import assert_few, kill_at, trace
 from lastgood.core.layout import REJECTED_FILE, checkpoint_name
 from lastgood.core.retention import Keep
@@ -40,7 +41,7 @@ def _kill_everywhere(
     scenario: str,
     **arguments: object,
 ) -> int:
-    """Kill the scenario at each of its calls, each time in a new copy of `origin`; the number of kills."""
+    """Kill the scenario at its calls, each time in a new copy of `origin`; the number of kills."""
     parent = log.parent / "copy"
     work = parent / "work"
 
@@ -50,7 +51,7 @@ def _kill_everywhere(
             shutil.copytree(origin, work, symlinks=True)
 
     prepare()
-    calls = trace(nursery, log, scenario, job=str(work), **arguments)
+    calls = evenly(trace(nursery, log, scenario, job=str(work), **arguments), MANY)
     check(work)
     kills = 0
     survived = []

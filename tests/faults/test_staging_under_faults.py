@@ -14,6 +14,7 @@ from faults import lossyfs, staged_states
 from faults.disk import Disk, Note, Operation, after_power_cut, policies, put_on_disk
 from faults.lossyfs import LossyFS
 from faults.nursery import Nursery
+from faults.scale import MANY, evenly
 from faults.stepping import Frozen, assert_few, kill_at, trace
 from faults.test_constants_under_faults import changing, telling
 from lastgood.core.errors import FencedError
@@ -87,7 +88,7 @@ def test_an_attempt_killed_anywhere_is_carried_on_by_the_next(
 def test_a_promotion_frozen_anywhere_is_taken_over_by_the_next_attempt_and_does_not_disturb_it(
     prepare: Callable[[], Path], nursery: Nursery, log: Path, count_points: Count
 ) -> None:
-    calls = telling(trace(nursery, log, "promotion", home=str(prepare()), attempt=1))
+    calls = evenly(telling(trace(nursery, log, "promotion", home=str(prepare()), attempt=1)), MANY // 2)
     codes, missed = set(), []
     for at, call in enumerate(calls):
         work = prepare()
