@@ -43,6 +43,8 @@ POINTS = 12
 _STEPS_AFTER = 3
 """So many steps the next start is watched for."""
 _QUIET_S = 0.1
+_LINE = 160
+"""So much is shown of what a start that failed said."""
 _LEAST_LIMIT_S = 30.0
 _TRIES = 2
 """A start that fails is given a second chance, as a person or a scheduler would."""
@@ -381,7 +383,8 @@ def _last_words(lines: list[str]) -> str:
     """The line that names the error: the last that is neither empty, indented nor of our launcher's own talk."""
     said = [line for line in lines if line.strip() and not line.startswith((" ", "\t"))]
     theirs = [line for line in said if not line.startswith(OUR_OWN)]
-    return (theirs or said or [""])[-1].strip()[:300]
+    line = (theirs or said or [""])[-1].strip()
+    return line if len(line) <= _LINE else line[: _LINE - 3] + "..."
 
 
 def _who(words: str) -> str:
