@@ -12,6 +12,7 @@ import pytest
 from lastgood.core.errors import DamagedError, NoSuchJobError, UsageError
 from lastgood.prove.arrays import Numbers
 from lastgood.prove.checkpoint_state import (
+    StateDigest,
     as_comparison,
     compare_digests,
     compare_jobs,
@@ -192,3 +193,24 @@ def test_a_damaged_checkpoint_has_no_digest(jobs: tuple[JobDirectory, JobDirecto
     found = compare_paths(jobs[0].path, jobs[1].path, Rule())
     assert found.kind == "not comparable"
     assert "do not match their checksum" in found.notes[0]
+
+
+def digest(step: int, **digests: str) -> StateDigest:
+    return StateDigest(step, f"{step}", {name.replace("_", "."): value for name, value in digests.items()})
+
+
+def test_the_global_random_state_decides_only_where_equal_runs_have_it_equal() -> None:
+    left = {10: digest(10, w="1", lastgood_random_global="a"), 20: digest(20, w="2", lastgood_random_global="b")}
+    right = {10: digest(10, w="1", lastgood_random_global="a"), 20: digest(20, w="2", lastgood_random_global="c")}
+    told = compare_digests(left, right)
+    assert (told.equal_steps, told.first_differing, told.random_differs_from) == ((10, 20), None, 20)
+    assert "the global random state differs from step 20 on" in str(told)
+    decided = compare_digests(left, right, is_random_compared=True)
+    assert (decided.equal_steps, decided.first_differing) == ((10,), 20)
+    assert decided.names == ("lastgood.random.global",)
+
+
+def test_random_state_of_any_rank_is_known_as_such() -> None:
+    left = {10: StateDigest(10, "a", {"rank-00003.lastgood.random": "1", "randomness": "1"})}
+    right = {10: StateDigest(10, "a", {"rank-00003.lastgood.random": "2", "randomness": "2"})}
+    assert compare_digests(left, right).names == ("randomness",)

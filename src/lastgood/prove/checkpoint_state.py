@@ -49,8 +49,8 @@ class DigestComparison(msgspec.Struct, frozen=True, kw_only=True):
     """Steps at which only the undisturbed run has a checkpoint."""
     only_right: tuple[int, ...] = ()
     random_differs_from: int | None = None
-    """The first step at which the global random state is another. It decides nothing by itself: a program that draws from
-    its own generators never seeds the global one, which then differs between any two runs."""
+    """The first step at which the global random state is another. It decides nothing unless that was asked for: a program
+    that draws from its own generators never seeds the global one, which then differs between any two runs."""
 
     def __str__(self) -> str:
         if not self.equal_steps and self.first_differing is None:
@@ -87,8 +87,11 @@ def read_state(job: JobDirectory | Path | str, name: str = "") -> dict[str, obje
     return _values(_export(open_checkpoint(job, name)))
 
 
-def compare_jobs(left: Path, right: Path, tolerance: Tolerance = EXACT, *, where: str = "") -> Comparison:
-    """Hold the state of two jobs against each other, at each step at which both have a checkpoint still."""
+def compare_jobs(
+    left: Path, right: Path, tolerance: Tolerance = EXACT, *, where: str = "", is_random_compared: bool = False
+) -> Comparison:
+    """Hold the state of two jobs against each other, at each step at which both have a checkpoint still. The global random
+    state is compared with it where it is known to be equal between equal runs; otherwise it is only told."""
     jobs = [open_job(path) for path in (left, right)]
     steps = [checkpoints_by_step(job) for job in jobs]
     for path, there in zip((left, right), steps, strict=True):
@@ -150,8 +153,10 @@ def digests_of_job(
     return dict(sorted(found.items()))
 
 
-def compare_digests(left: Mapping[int, StateDigest], right: Mapping[int, StateDigest]) -> DigestComparison:
-    """Hold the digests of two runs against each other at the steps that both have.
+def compare_digests(
+    left: Mapping[int, StateDigest], right: Mapping[int, StateDigest], *, is_random_compared: bool = False
+) -> DigestComparison:
+    """Hold the digests of two runs against each other at the steps that both have; random state as in `compare_jobs`.
 
     >>> a = {100: StateDigest(100, "a", {"w": "1"}), 200: StateDigest(200, "b", {"w": "2"})}
     >>> b = {100: StateDigest(100, "a", {"w": "1"}), 200: StateDigest(200, "b", {"w": "3"})}
@@ -163,8 +168,8 @@ def compare_digests(left: Mapping[int, StateDigest], right: Mapping[int, StateDi
     for step in sorted(left.keys() & right.keys()):
         one, other = left[step].digests, right[step].digests
         all_unequal = [name for name in dict.fromkeys([*one, *other]) if one.get(name) != other.get(name)]
-        unequal = tuple(name for name in all_unequal if not _is_random(name))
-        if len(unequal) < len(all_unequal):
+        unequal = tuple(name for name in all_unequal if is_random_compared or not _is_random(name))
+        if any(_is_random(name) for name in all_unequal):
             random.append(step)
         if unequal:
             names = names or unequal

@@ -1,8 +1,10 @@
 """Two runs of a proof held against each other: logged values, final files, state."""
 
 import fnmatch
+import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -11,16 +13,20 @@ from lastgood.core.errors import LastgoodError
 from lastgood.core.numbering import is_temporary
 from lastgood.prove.app_results import compare_results, in_all
 from lastgood.prove.checkpoint_files import Units
+from lastgood.prove.checkpoint_state import RANDOM_DIFFERS, compare_digests, compare_jobs
 from lastgood.prove.checkpoint_state import as_comparison as digests_as_comparison
-from lastgood.prove.checkpoint_state import compare_digests, compare_jobs
 from lastgood.prove.difference import Comparison, Difference, Tolerance, differs, join
 from lastgood.prove.files import Rule, compare_files
-from lastgood.prove.last_output import compare_last_output
+from lastgood.prove.json_leaves import Path as Leaf
+from lastgood.prove.json_leaves import differing_leaves, told_leaves, without_leaves
+from lastgood.prove.last_output import compare_last_output, compare_last_values, last_values
 from lastgood.prove.output_lines import attempts_of, merged, series_of_attempts
 from lastgood.prove.profiling import Known
 from lastgood.prove.series import Series, attempts_of_job, compare_redone, compare_series, series_of_job
 from lastgood.prove.shown import Shown
 from lastgood.prove.statistics import as_comparison, compare_statistically
+from lastgood.prove.tally import Tally
+from lastgood.prove.values import hold
 from lastgood.prove.verdict import Part
 from lastgood.prove.watching import stamps_below
 from lastgood.trial.target import RUN
@@ -29,9 +35,12 @@ VALUES, FILES, STATE = "logged values", "values in final files", "values of save
 RESULTS = "values in the application's results"
 DIGESTS = "saved states by their digests"
 OUTPUT = "lines in the end of its output"
+LAST_VALUES = "values in the end of its output"
 ESTIMATES = "estimates with errors"
 _ARRAYS = (".npy", ".npz", ".safetensors", ".pt", ".pth", ".ckpt", ".bin", ".h5", ".hdf5", ".pkl")
 """Files of numbers: where two undisturbed runs differ in one, the job is not deterministic. A text may hold a date."""
+_MAX_JSON_BYTES = 2**24
+"""A larger one is compared as a whole, or not at all."""
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -59,6 +68,14 @@ class Pair(msgspec.Struct, frozen=True):
     """Final files that are equal in both, or were asked for."""
     notes: tuple[str, ...] = ()
     """What is not compared, and why."""
+    left_out: tuple[str, ...] = ()
+    """Files that both have written, of which nothing is compared."""
+    partly: dict[str, tuple[Leaf, ...]] = {}
+    """Files of JSON that are equal but for some of their values, such as a time: where these are."""
+    last_values: tuple[str, ...] = ()
+    """Names of numbers that both have printed alike after their last step."""
+    is_random_equal: bool = False
+    """The global random state of our jobs was equal in both at every step: then it must be after a resume."""
 
 
 def compare_undisturbed(left: Shown, right: Shown, wanted: Wanted) -> Pair:
@@ -68,7 +85,8 @@ def compare_undisturbed(left: Shown, right: Shown, wanted: Wanted) -> Pair:
     names = _files_of(left, wanted) if wanted.files else [] if is_found else _written_by_both(left, right)
     if wanted.files and not names:
         notes.append(f"no final file matches --file {', '.join(wanted.files)}")
-    kept, found = [], []
+    kept, found, left_out = [], [], []
+    partly: dict[str, tuple[Leaf, ...]] = {}
     for name in names:
         comparison = _file(left, right, name, wanted)
         is_asked = bool(wanted.files)
@@ -77,7 +95,12 @@ def compare_undisturbed(left: Shown, right: Shown, wanted: Wanted) -> Pair:
             found.append(comparison)
         elif comparison.kind == "differs" and Path(name).suffix.lower() in _ARRAYS:
             found.append(comparison)
+        elif leaves := _differing_leaves(left, right, name):
+            partly[name] = leaves
+            found.append(_partly(left, right, name, leaves, wanted))
+            notes.append(f"{name}: {told_leaves(leaves)} not compared: other in each undisturbed run")
         else:
+            left_out.append(name)
             why = "it differs between the undisturbed runs" if comparison.kind == "differs" else str(comparison)
             notes.append(f"{name} is not compared: {why}")
     parts = [
@@ -88,7 +111,9 @@ def compare_undisturbed(left: Shown, right: Shown, wanted: Wanted) -> Pair:
     ]
     parts += statistical_parts(left, [right], wanted)
     if found:
-        parts.append(Part(FILES, join(found), items=tuple(kept)))
+        parts.append(Part(FILES, join(found), items=(*kept, *partly)))
+    if values := _last_values_part(left, right, wanted, _alike_in_the_end(left, right, wanted, notes)):
+        parts.append(values)
     if not any(part is not None and part.comparison.compared for part in parts):
         last = _last_output_part(left, right, wanted)
         if last is None or last.comparison.is_equal:
@@ -98,7 +123,65 @@ def compare_undisturbed(left: Shown, right: Shown, wanted: Wanted) -> Pair:
             notes.append(f"{OUTPUT} are not compared: they differ between the undisturbed runs")
     compared = tuple(part for part in parts if part is not None)
     notes += [f"{part.name}: {note}" for part in compared for note in part.comparison.notes]
-    return Pair(compared, tuple(kept), tuple(dict.fromkeys(notes)))
+    states = [part.comparison for part in compared if part.name == STATE]
+    is_random_equal = any(one.is_equal and RANDOM_DIFFERS not in one.notes for one in states)
+    return Pair(
+        parts=compared,
+        files=tuple(kept),
+        notes=tuple(dict.fromkeys(notes)),
+        left_out=tuple(left_out),
+        partly=partly,
+        last_values=values.items if values is not None else (),
+        is_random_equal=is_random_equal,
+    )
+
+
+def _alike_in_the_end(left: Shown, right: Shown, wanted: Wanted, notes: list[str]) -> tuple[str, ...]:
+    """Names of numbers that both print alike after their last step; what is not alike is noted."""
+    if wanted.statistical or wanted.known.finders.values:
+        return ()
+    ours, theirs = last_values(left, wanted.known.finders), last_values(right, wanted.known.finders)
+    other = [name for name in ours if theirs.get(name) != ours[name]]
+    if other:
+        notes.append(f"{LAST_VALUES}: {', '.join(other)} not compared: other in each undisturbed run")
+    return tuple(name for name in ours if name not in other)
+
+
+def _last_values_part(left: Shown, right: Shown, wanted: Wanted, names: tuple[str, ...]) -> Part | None:
+    if not names:
+        return None
+    finders = wanted.known.finders
+    found = compare_last_values(last_values(left, finders), last_values(right, finders), names, wanted.tolerance)
+    return Part(LAST_VALUES, found, items=names)
+
+
+def _documents(left: Shown, right: Shown, name: str) -> tuple[Any, Any] | None:
+    """The two files as JSON; None if one is none."""
+    if not name.endswith(".json"):
+        return None
+    files = [shown.place.work / name for shown in (left, right)]
+    if not all(file.is_file() and file.stat().st_size <= _MAX_JSON_BYTES for file in files):
+        return None
+    try:
+        one, other = (json.loads(file.read_bytes()) for file in files)
+    except (ValueError, RecursionError, OSError):
+        return None
+    return one, other
+
+
+def _differing_leaves(left: Shown, right: Shown, name: str) -> tuple[Leaf, ...]:
+    """Where two files of JSON differ, if they are alike elsewhere."""
+    both = _documents(left, right, name)
+    return (differing_leaves(*both) or ()) if both is not None else ()
+
+
+def _partly(left: Shown, right: Shown, name: str, leaves: tuple[Leaf, ...], wanted: Wanted) -> Comparison:
+    both = _documents(left, right, name)
+    if both is None:
+        return differs(Difference(what=name, left="", right="", reason="the other run has not written it whole"))
+    tally = Tally(wanted.tolerance)
+    hold(tally, "", without_leaves(both[0], leaves), without_leaves(both[1], leaves), where=name)
+    return tally.comparison()
 
 
 def _last_output_part(left: Shown, right: Shown, wanted: Wanted) -> Part | None:
@@ -106,18 +189,20 @@ def _last_output_part(left: Shown, right: Shown, wanted: Wanted) -> Part | None:
     return None if found is None else Part(OUTPUT, found)
 
 
-def _state_part(left: Shown, right: Shown, wanted: Wanted) -> Part | None:
+def _state_part(left: Shown, right: Shown, wanted: Wanted, *, is_random_compared: bool = False) -> Part | None:
     """Of jobs of ours: their state at the newest step at which both have a checkpoint."""
     if not wanted.known.is_with_library or wanted.statistical:
         return None
-    return Part(STATE, compare_jobs(left.place.job, right.place.job, wanted.tolerance))
+    return Part(
+        STATE, compare_jobs(left.place.job, right.place.job, wanted.tolerance, is_random_compared=is_random_compared)
+    )
 
 
-def _digests_part(left: Shown, right: Shown, wanted: Wanted) -> Part | None:
+def _digests_part(left: Shown, right: Shown, wanted: Wanted, *, is_random_compared: bool = False) -> Part | None:
     """State at all steps at which both have saved, by its digests, where equal means equal bits."""
     if not wanted.known.is_with_library or wanted.statistical or not wanted.tolerance.is_exact:
         return None
-    found = compare_digests(left.digests, right.digests)
+    found = compare_digests(left.digests, right.digests, is_random_compared=is_random_compared)
     steps = tuple(f"step {step}" for step in (*found.equal_steps, *found.differing_steps))
     equal_to = None
     if found.first_differing is not None:
@@ -132,13 +217,15 @@ def compare_resumed(left: Shown, right: Shown, wanted: Wanted, pair: Pair) -> tu
     files = [name for name in pair.files if units.unit_of(name) is None or (right.place.work / name).is_file()]
     parts = [
         _values_part(left, right, wanted),
-        _digests_part(left, right, wanted),
-        _state_part(left, right, wanted),
+        _digests_part(left, right, wanted, is_random_compared=pair.is_random_equal),
+        _state_part(left, right, wanted, is_random_compared=pair.is_random_equal),
         _results_part(left, right, wanted),
     ]
-    if files:
-        found = [_file(left, right, name, wanted) for name in files]
-        parts.append(Part(FILES, join(found), items=tuple(files)))
+    found = [_file(left, right, name, wanted) for name in files]
+    found += [_partly(left, right, name, leaves, wanted) for name, leaves in pair.partly.items()]
+    if found:
+        parts.append(Part(FILES, join(found), items=(*files, *pair.partly)))
+    parts.append(_last_values_part(left, right, wanted, pair.last_values))
     if any(part.name == OUTPUT for part in pair.parts):
         parts.append(_last_output_part(left, right, wanted))
     return tuple(part for part in parts if part is not None)
