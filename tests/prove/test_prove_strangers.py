@@ -1,7 +1,15 @@
 """Programs that a stranger brings to a proof: what they print and write in unusual ways is not misread."""
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from lastgood.prove.json_leaves import differing_leaves, without_leaves
 from lastgood.trial.lines import Follower
 
 
@@ -34,3 +42,82 @@ class TestOutputWithoutNewlines:
             "step 60 energy 1.5",
             "lastgood: attempt 1 finished after 2 s: exit code 0",
         ]
+
+
+class TestDocumentsThatAreAlikeInPart:
+    def test_what_differs_between_two_runs_is_left_out_and_the_rest_stays(self) -> None:
+        left = {"y": 1.5, "when": 10.0, "runs": [{"took": 1, "n": 3}]}
+        right = {"y": 1.5, "when": 11.0, "runs": [{"took": 2, "n": 3}]}
+        leaves = differing_leaves(left, right)
+        assert leaves == (("when",), ("runs", 0, "took"))
+        assert without_leaves(left, leaves) == {"y": 1.5, "runs": [{"n": 3}]}
+
+    @pytest.mark.parametrize(
+        ("left", "right"), [({"y": 1}, {"y": 2}), ({"y": 1, "z": 2}, {"y": 1}), ([1, 2], [1, 2, 3]), ({"y": 1}, [1])]
+    )
+    def test_documents_that_are_built_otherwise_or_share_nothing_are_not_alike_in_part(
+        self, left: object, right: object
+    ) -> None:
+        assert differing_leaves(left, right) is None
+
+
+LOOP = """
+import json, os, sys, time
+s, x, y, resumed = 0, 1.0, 0.0, False
+if os.path.exists("ck.json"):
+    saved = json.load(open("ck.json"))
+    s, x, resumed = saved["s"], saved["x"], True
+while s < 24:
+    x = (3.9 * x * (5 - x) / 5) % 4.7
+    s += 1
+    y += x
+    time.sleep(0.02)
+    {show}
+    if s % 8 == 0:
+        json.dump({"s": s, "x": x}, open("t.tmp", "w"))
+        os.replace("t.tmp", "ck.json")
+{end}
+"""
+
+
+def proof(directory: Path, show: str, end: str) -> dict[str, Any]:
+    directory.mkdir()
+    (directory / "loop.py").write_text(LOOP.replace("{show}", show).replace("{end}", end))
+    done = subprocess.run(
+        [sys.executable, "-m", "lastgood", "prove", "--kills", "1", "--json", "--", sys.executable, "loop.py"],
+        cwd=directory,
+        env={**os.environ, "TMPDIR": str(directory.parent)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    answer: dict[str, Any] = json.loads(done.stdout)
+    assert done.returncode == {"identical": 0, "diverged": 1}[answer["answer"]]
+    return answer
+
+
+@pytest.mark.slow
+class TestWhatIsNotInTheLoggedValues:
+    def test_a_result_that_is_only_printed_in_the_end_or_lies_beside_a_time_is_compared(self, tmp_path: Path) -> None:
+        answer = proof(
+            tmp_path / "work",
+            'print("step", s, "x", x, flush=True)',
+            'json.dump({"y": y, "when": time.time()}, open("result.json", "w")); print("RESULT mean y =", y / 24)',
+        )
+        assert answer["answer"] == "diverged"
+        parts = {part["name"]: part for part in answer["runs"][-1]["parts"]}
+        assert parts["logged values"]["kind"] == "identical"
+        assert parts["values in the end of its output"]["kind"] == "differs"
+        assert parts["values in final files"]["kind"] == "differs"
+
+    def test_files_that_nothing_is_compared_of_are_named_with_the_answer(self, tmp_path: Path) -> None:
+        answer = proof(
+            tmp_path / "work",
+            'print("step", s, "x", x, flush=True)',
+            'print(time.time(), file=open("times.txt", "w")); resumed and open("lost.txt", "w").write("one sample")',
+        )
+        assert answer["answer"] == "identical"
+        assert answer["reason"].endswith("; not compared: times.txt")
+        assert any(note.startswith("times.txt is not compared") for note in answer["notes"])
+        assert "killed-1: it has written lost.txt, which no undisturbed run has" in answer["notes"]

@@ -324,6 +324,18 @@ def _files_of(shown: Shown, wanted: Wanted) -> list[str]:
     return [name for name in sorted(there) if any(fnmatch.fnmatchcase(name, pattern) for pattern in wanted.files)]
 
 
+def only_there(run: Shown, others: Sequence[Shown], known: Known) -> tuple[str, ...]:
+    """What a run has written that is in none of the others in the end: no checkpoint, and nothing that calls itself
+    temporary."""
+    elsewhere = {name for shown in (run, *others) for name in shown.baseline}
+    elsewhere |= {name for shown in others for name in stamps_below(shown.place.work)}
+    return tuple(
+        name
+        for name in sorted(stamps_below(run.place.work))
+        if name not in elsewhere and known.units.unit_of(name) is None and not is_temporary(Path(name).name)
+    )
+
+
 def _written_by_both(left: Shown, right: Shown) -> list[str]:
     """What both have written, or changed, and still have at their end."""
     written = []

@@ -1,7 +1,7 @@
 """What a program prints in the end: all that there is to compare where nothing else can be."""
 
 from lastgood.prove.difference import Comparison, Tolerance
-from lastgood.prove.output_lines import Finders, attempts_of, steps_in
+from lastgood.prove.output_lines import Finders, attempts_of, named_numbers, steps_in
 from lastgood.prove.shown import Shown
 from lastgood.prove.tally import Tally
 from lastgood.prove.values import hold
@@ -15,6 +15,27 @@ def last_output(shown: Shown, finders: Finders) -> list[str]:
     own = [text for text in (parts[-1] if parts else []) if text.strip()]
     told = [i for i, text in enumerate(own) if steps_in([text], finders.step)]
     return own[told[-1] + 1 :][-_MOST_LINES:] if told else own[-1:]
+
+
+def last_values(shown: Shown, finders: Finders) -> dict[str, str]:
+    """Numbers with a name in these lines, as they are printed: most programs print their result there. All of a name that
+    comes more than once; times and speeds are left out."""
+    found: dict[str, str] = {}
+    for text in last_output(shown, finders):
+        for name, said in named_numbers(text):
+            count = sum(known.partition(" (")[0] == name for known in found)
+            found[f"{name} ({count + 1})" if count else name] = said
+    return found
+
+
+def compare_last_values(
+    left: dict[str, str], right: dict[str, str], names: tuple[str, ...], tolerance: Tolerance
+) -> Comparison:
+    """`names`: those that are alike in two undisturbed runs."""
+    tally = Tally(tolerance)
+    ours, theirs = ({name: values[name] for name in names if name in values} for values in (left, right))
+    hold(tally, "", ours, theirs, where="the end of its output")
+    return tally.comparison()
 
 
 def compare_last_output(left: Shown, right: Shown, finders: Finders, tolerance: Tolerance) -> Comparison | None:

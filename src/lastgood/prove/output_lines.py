@@ -148,9 +148,17 @@ def _values(text: str, finders: "Mapping[str, re.Pattern[str]]") -> dict[str, st
     return found
 
 
+def named_numbers(text: str) -> list[tuple[str, str]]:
+    """Each name with its number, in order, without times and speeds.
+
+    >>> named_numbers("RESULT mean y = 4.25 after 3 s, elapsed: 2.9")
+    [('y', '4.25')]
+    """
+    return [(name, said) for name, said in _PAIR.findall(text) if not _OF_TIME.search(name)]
+
+
 def _guessed(text: str, step_finder: "re.Pattern[str]") -> dict[str, str]:
-    rest = step_finder.sub(" ", text)
-    return {name: said for name, said in _PAIR.findall(rest) if not _OF_TIME.search(name)}
+    return dict(named_numbers(step_finder.sub(" ", text)))
 
 
 def _step(finder: "re.Pattern[str]", text: str) -> int | None:

@@ -15,6 +15,7 @@ from lastgood.prove.comparing import (
     Wanted,
     compare_resumed,
     compare_undisturbed,
+    only_there,
     redone_otherwise,
     series_of,
     statistical_parts,
@@ -25,7 +26,7 @@ from lastgood.prove.output_lines import check_patterns
 from lastgood.prove.plan_of_kills import MOST_KILLS, Kill, Phase, Profile, earlier, plan
 from lastgood.prove.profiling import Known, application_of, learn, without_checkpoint
 from lastgood.prove.resuming import resumed_after
-from lastgood.prove.shown import Shown
+from lastgood.prove.shown import Shown, told_names
 from lastgood.prove.verdict import Answer, Killed, Verdict, judge
 from lastgood.prove.why import Bad, diagnose, diagnose_itself
 from lastgood.trial.place import make_place
@@ -98,11 +99,13 @@ def prove(request: Request, say: Saying, tell: Callable[[str], None]) -> Proof:
         shown.append(run)
         killed.append(_judged_by(run, kills, first, wanted, pair, target))
         tell(f"{run.name}: {_told_killed(killed[-1])}")
+        if names := only_there(run, (first, second), known) if run.is_finished else ():
+            notes.append(f"{run.name}: it has written {told_names(names)}, which no undisturbed run has")
         # Of a job with other random numbers each time that is no contradiction.
         if not request.statistical and (said := redone_otherwise(run, known, request.tolerance)):
             notes.append(f"{run.name}: {said}")
     killed = _with_estimates(first, shown, killed, wanted)
-    verdict = judge(pair.parts, killed)
+    verdict = _with_left_out(judge(pair.parts, killed), pair)
     return Proof(
         verdict,
         known,
@@ -113,6 +116,13 @@ def prove(request: Request, say: Saying, tell: Callable[[str], None]) -> Proof:
         tuple(notes),
         _causes(verdict, known, target, (first, second), shown, killed),
     )
+
+
+def _with_left_out(verdict: Verdict, pair: Pair) -> Verdict:
+    """A yes says what it does not speak of."""
+    if not pair.left_out or verdict.answer not in (Answer.IDENTICAL, Answer.WITHIN):
+        return verdict
+    return msgspec.structs.replace(verdict, reason=f"{verdict.reason}; not compared: {told_names(pair.left_out)}")
 
 
 _NEVER_SAVES = Cause(

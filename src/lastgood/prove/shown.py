@@ -1,5 +1,7 @@
 """What one run of a proof showed, as values."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from lastgood.core.accounting import Record
@@ -51,3 +53,12 @@ class Shown(msgspec.Struct, frozen=True):
     def last_lines(self, start: int | None = None) -> list[str]:
         said = [line.text for line in self.lines if start is None or line.start == start]
         return [text for text in said if text.strip()][-_LAST_LINES:]
+
+
+def told_names(names: Sequence[str]) -> str:
+    """The first three of them.
+
+    >>> told_names(["a", "b", "c", "d"])
+    'a, b, c and 1 more'
+    """
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
