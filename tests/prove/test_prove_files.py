@@ -403,3 +403,34 @@ def test_the_missing_one_of_two_files_is_named(tmp_path: Path) -> None:
     (tmp_path / "left").write_text("x")
     with pytest.raises(StorageError, match="right"):
         compare_files(tmp_path / "left", tmp_path / "right")
+
+
+STARTS = [
+    b"",
+    b"\x93NUMPY\x01\x00",
+    b"PK\x03\x04",
+    b"ITEM: TIMESTEP\n",
+    b"FoamFile format binary; List<vector> 9(",
+    b"{",
+    b"a,b\n",
+]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sampled_from([kind for kind in KINDS if kind != "torch"]),
+    st.sampled_from(STARTS),
+    st.binary(max_size=200),
+    st.binary(max_size=60),
+)
+def test_whatever_is_in_a_file_there_is_an_answer(
+    tmp_path_factory: Any, kind: str, start: bytes, data: bytes, more: bytes
+) -> None:
+    root = tmp_path_factory.mktemp("any")
+    (root / "left").write_bytes(start + data)
+    (root / "right").write_bytes(start + more)
+    for of_kind in (kind, "bytes", ""):
+        found = compare_files(root / "left", root / "right", Rule(kind=of_kind))
+        assert found.kind in ("identical", "differs", "not comparable")
+        if of_kind == "bytes":
+            assert (found.kind == "identical") == (data == more and bool(start + data))
