@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from lastgood.prove.json_leaves import differing_leaves, without_leaves
+from lastgood.prove.output_lines import Finders, series_of_attempts
 from lastgood.trial.lines import Follower
 
 
@@ -121,3 +122,26 @@ class TestWhatIsNotInTheLoggedValues:
         assert answer["reason"].endswith("; not compared: times.txt")
         assert any(note.startswith("times.txt is not compared") for note in answer["notes"])
         assert "killed-1: it has written lost.txt, which no undisturbed run has" in answer["notes"]
+
+
+class TestSeveralLinesOfAStep:
+    FINDERS = Finders(step=r"step (\d+)", is_step_guessed=True, is_values_guessed=True)
+
+    def test_each_rank_that_prints_the_same_name_is_compared(self) -> None:
+        lines = ["rank 0 step 1 loss 0.5", "rank 1 step 1 loss 0.25", "rank 0 step 2 loss 0.125"]
+        ((_, series),) = series_of_attempts([lines], self.FINDERS)
+        assert series == {
+            1: {"rank": "0", "loss": "0.5", "rank (2)": "1", "loss (2)": "0.25"},
+            2: {"rank": "0", "loss": "0.125"},
+        }
+
+    def test_lines_that_tell_no_step_add_nothing_to_what_is_compared_but_the_last(self) -> None:
+        finders = Finders(values={"mean": r"mean ([0-9.]+)"})
+        ((_, series),) = series_of_attempts([["mean 1.5", "mean 2.5"]], finders)
+        assert series == {0: {"mean": "2.5"}}
+
+    def test_of_a_step_that_is_come_back_to_the_newer_lines_count(self) -> None:
+        lines = ["epoch 1 step 1 loss 0.5", "epoch 1 step 2 loss 0.4", "epoch 2 step 1 loss 0.3"]
+        ((_, series),) = series_of_attempts([lines], self.FINDERS)
+        assert series[1]["loss"] == "0.3"
+        assert "loss (2)" not in series[1]

@@ -112,8 +112,6 @@ def compare_undisturbed(left: Shown, right: Shown, wanted: Wanted) -> Pair:
     parts += statistical_parts(left, [right], wanted)
     if found:
         parts.append(Part(FILES, join(found), items=(*kept, *partly)))
-    if values := _last_values_part(left, right, wanted, _alike_in_the_end(left, right, wanted, notes)):
-        parts.append(values)
     if not any(part is not None and part.comparison.compared for part in parts):
         last = _last_output_part(left, right, wanted)
         if last is None or last.comparison.is_equal:
@@ -121,6 +119,10 @@ def compare_undisturbed(left: Shown, right: Shown, wanted: Wanted) -> Pair:
         else:
             # It may be a time: that says nothing of the job.
             notes.append(f"{OUTPUT} are not compared: they differ between the undisturbed runs")
+    values = None
+    if not any(part is not None and part.name == OUTPUT for part in parts):
+        values = _last_values_part(left, right, wanted, _alike_in_the_end(left, right, wanted, notes))
+        parts.append(values)
     compared = tuple(part for part in parts if part is not None)
     notes += [f"{part.name}: {note}" for part in compared for note in part.comparison.notes]
     states = [part.comparison for part in compared if part.name == STATE]

@@ -1,7 +1,7 @@
 """What a program prints in the end: all that there is to compare where nothing else can be."""
 
 from lastgood.prove.difference import Comparison, Tolerance
-from lastgood.prove.output_lines import Finders, attempts_of, named_numbers, steps_in
+from lastgood.prove.output_lines import Finders, attempts_of, counted, named_numbers, steps_in
 from lastgood.prove.shown import Shown
 from lastgood.prove.tally import Tally
 from lastgood.prove.values import hold
@@ -20,12 +20,7 @@ def last_output(shown: Shown, finders: Finders) -> list[str]:
 def last_values(shown: Shown, finders: Finders) -> dict[str, str]:
     """Numbers with a name in these lines, as they are printed: most programs print their result there. All of a name that
     comes more than once; times and speeds are left out."""
-    found: dict[str, str] = {}
-    for text in last_output(shown, finders):
-        for name, said in named_numbers(text):
-            count = sum(known.partition(" (")[0] == name for known in found)
-            found[f"{name} ({count + 1})" if count else name] = said
-    return found
+    return counted(pair for text in last_output(shown, finders) for pair in named_numbers(text))
 
 
 def compare_last_values(

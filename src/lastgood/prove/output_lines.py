@@ -103,7 +103,8 @@ def steps_in(lines: Iterable[str], pattern: str) -> list[int]:
 def series_of_attempts(parts: Sequence[Sequence[str]], finders: Finders) -> list[tuple[int, Series]]:
     """What the lines of each attempt tell, {step: {name: printed value}}, with its number from 1.
 
-    A line without a step belongs to the step told last. Values of the same name at the same step: the last counts.
+    A line without a step belongs to the step told last. Lines of the same step that follow each other, such as one for each
+    rank, may have values of the same name: all count. Of a step that is come back to, and of lines without one, the last.
     """
     step_finder = re.compile(finders.step) if finders.step else None
     value_finders = {name: re.compile(pattern) for name, pattern in finders.values.items()}
@@ -111,14 +112,17 @@ def series_of_attempts(parts: Sequence[Sequence[str]], finders: Finders) -> list
     for number, part in enumerate(parts, 1):
         series: Series = {}
         step = 0
+        of_step: list[tuple[str, str]] = []
         for text in part:
             told = _step(step_finder, text) if step_finder is not None else None
-            step = step if told is None else told
+            if told is not None and told != step:
+                step, of_step = told, []
             values = _values(text, value_finders)
             if finders.is_values_guessed and told is not None and step_finder is not None:
-                values = {**_guessed(text, step_finder), **values}
+                values += named_numbers(step_finder.sub(" ", text))
+            of_step = [*of_step, *values] if told is not None else of_step
             if values:
-                series.setdefault(step, {}).update(values)
+                series.setdefault(step, {}).update(counted(of_step) if told is not None else dict(values))
         found.append((number, series))
     return found
 
@@ -138,13 +142,27 @@ def merged(attempts: Iterable[tuple[int, Series]]) -> Series:
     return found
 
 
-def _values(text: str, finders: "Mapping[str, re.Pattern[str]]") -> dict[str, str]:
+def counted(values: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Values by their names; of those that share one, the second and later ones have their number in it.
+
+    >>> counted([("loss", "0.5"), ("loss", "0.25")])
+    {'loss': '0.5', 'loss (2)': '0.25'}
+    """
+    counts: dict[str, int] = {}
     found = {}
+    for name, said in values:
+        counts[name] = counts.get(name, 0) + 1
+        found[name if counts[name] == 1 else f"{name} ({counts[name]})"] = said
+    return found
+
+
+def _values(text: str, finders: "Mapping[str, re.Pattern[str]]") -> list[tuple[str, str]]:
+    found = []
     for name, finder in finders.items():
         for match in finder.finditer(text):
             said = match["value"] if "value" in finder.groupindex else match[1]
             if said is not None:
-                found[name] = said
+                found.append((name, said))
     return found
 
 
@@ -155,10 +173,6 @@ def named_numbers(text: str) -> list[tuple[str, str]]:
     [('y', '4.25')]
     """
     return [(name, said) for name, said in _PAIR.findall(text) if not _OF_TIME.search(name)]
-
-
-def _guessed(text: str, step_finder: "re.Pattern[str]") -> dict[str, str]:
-    return dict(named_numbers(step_finder.sub(" ", text)))
 
 
 def _step(finder: "re.Pattern[str]", text: str) -> int | None:
