@@ -37,16 +37,16 @@ call. docs/how-to/drill.md says what is measured, and what counts as a fail.
 """
 
 _PASSED_ON = {
-    "--app": "NAME|FILE.toml",
-    "--save-every": "DURATION",
-    "--resume-arg": "TEMPLATE",
-    "--grace": "DURATION",
-    "--hang-timeout": "DURATION|off",
-    "--time-limit": "DURATION",
-    "--restart-on": "CODES",
-    "--max-restarts": "N",
+    "--app": ("NAME|FILE.toml", "the command is this application"),
+    "--save-every": ("DURATION", "with --app: work between two of its checkpoints"),
+    "--resume-arg": ("TEMPLATE", "what to add to the command to resume, such as '--resume-from {checkpoint}'"),
+    "--grace": ("DURATION", "time that the command gets to save (the faults need what fits them)"),
+    "--hang-timeout": ("DURATION|off", "no sign of progress for this long is a hang (the same)"),
+    "--time-limit": ("DURATION", "end of the allocation from now"),
+    "--restart-on": ("CODES", "exit codes after which to restart (the same)"),
+    "--max-restarts": ("N", "give up after this many restarts"),
 }
-"""Options of `lastgood run` that are handed on, with their values."""
+"""Options of `lastgood run` that are handed on."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -120,9 +120,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="print JSON instead of text")
     drill_slurm.configure(parser)
     run = parser.add_argument_group("options of lastgood run, handed on")
-    for name, metavar in _PASSED_ON.items():
-        run.add_argument(name, metavar=metavar)
-    run.add_argument("--standby", action="store_true")
+    for name, (metavar, text) in _PASSED_ON.items():
+        run.add_argument(name, metavar=metavar, help=text)
+    run.add_argument("--standby", action="store_true", help="keep a process ready that takes over")
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the command and its arguments")
 
 
