@@ -39,7 +39,7 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]
         (["--app", "nope"], "no application 'nope' is known"),
         (["--app", "gromacs", "--fault", "exit"], "a process before it"),
         (["--hang-timeout", "soon"], "not a duration"),
-        (["--resume-arg", "--from"], "--resume-arg without --checkpoints"),
+        (["--resume-arg", "--from {checkpoint}"], "--resume-arg without --checkpoints"),
         (["--step-pattern", "("], "no regular expression"),
         (["--step-pattern", "step"], "no group"),
         (["--random", "3"], "how often?"),
