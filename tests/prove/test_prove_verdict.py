@@ -166,8 +166,13 @@ def test_no_kill_at_all_is_unknown():
 
 
 def test_where_no_step_can_be_seen_a_run_that_takes_as_long_again_is_unknown():
-    by_time = Hit(Kill(Phase.BETWEEN, 1, after_s=5.0), True, 0.0, None, 1, "SIGKILL")
-    run = Killed("killed-1", (by_time,), 1, (Resumed(None, None, None),), 0, 60.0, "", (EQUAL,), 15.0, 10.0)
-    verdict = judge([EQUAL], [run])
+    by_time = Hit(Kill(Phase.BETWEEN, 1, after_s=0.5), True, 105.0, None, 1, "SIGKILL")
+
+    def took(seconds: float) -> Killed:
+        resumed = (Resumed(None, None, None),)
+        return Killed("killed-1", (by_time,), 1, resumed, 0, 60.0, "", (EQUAL,), 100.0, seconds, 10.0)
+
+    verdict = judge([EQUAL], [took(15.0)])
     assert verdict.answer is Answer.UNKNOWN
     assert "--step-pattern" in verdict.reason
+    assert judge([EQUAL], [took(11.0)]).answer is Answer.IDENTICAL

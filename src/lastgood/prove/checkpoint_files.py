@@ -47,8 +47,8 @@ _OF_STATE = (
     *(".restart", ".rst", ".msgpack", ".tar", ".sav", ".dump", ".mat", ".nc"),
 )
 """What state is usually kept in: where there is any of it, other files are not taken for checkpoints."""
-_AT_ONCE_S = 0.08
-"""A file that is still being written is seen to have grown at least so often."""
+_SAME_LOOK_S = 1e-3
+"""Between the times of one look."""
 _TOGETHER_S = 0.25
 """The files of a checkpoint with several are written within this time of each other."""
 
@@ -126,9 +126,10 @@ def saves_of(written: Sequence[Written], units: Units, began: float) -> tuple[Sa
 
 
 def _is_same_save(before: Written, now: Written) -> bool:
+    is_next_look = now.since - before.at < _SAME_LOOK_S
     if before.path != now.path:
-        return now.at - before.at < _TOGETHER_S
-    return now.at - before.at < _AT_ONCE_S and now.inode == before.inode and now.size_bytes > before.size_bytes
+        return is_next_look or now.at - before.at < _TOGETHER_S
+    return is_next_look and now.inode == before.inode and now.size_bytes > before.size_bytes
 
 
 def are_steps(paths: Sequence[str], last_step: int | None) -> bool:

@@ -61,14 +61,17 @@ def _conduct(
     with Trial(target, place, way) as trial:
         baseline = stamps_below(place.work)
         watch = Watch(place)
-
         saved_steps: set[int] = set()
+        counted = [0, 0]
+        """How much of what was written has been counted, and how many checkpoints that was."""
 
         def saves(watch: Watch, sight: Sight) -> int:
             if way is Way.LASTGOOD and sight.saved_step is not None:
                 saved_steps.add(sight.saved_step)
+            if len(watch.written) != counted[0]:
+                counted[:] = len(watch.written), len(saves_of(watch.written, units, 0.0))
             # Of checkpoints that are not ours the launcher sees some only: it looks now and then.
-            return max(len(saved_steps), len(saves_of(watch.written, units, 0.0)))
+            return max(len(saved_steps), counted[1])
 
         def tell(sight: Sight) -> None:
             say(place.name, sight)

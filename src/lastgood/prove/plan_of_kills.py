@@ -147,9 +147,14 @@ def _interval(profile: Profile, which: int) -> tuple[Save, Save]:
 
 def _out_of_order(profile: Profile, usable: Sequence[int]) -> int | None:
     """The first checkpoint that is not the last one of those so far if their names are sorted as text."""
-    for i in usable:
-        if not_sorted([save.path for save in profile.saves[: i + 1]]):
+    last_as_text = ""
+    wanted = set(usable)
+    for i, save in enumerate(profile.saves):
+        if not numbers_in(save.path):
+            continue
+        if i in wanted and save.path < last_as_text:
             return i
+        last_as_text = max(last_as_text, save.path)
     return None
 
 

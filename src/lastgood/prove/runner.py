@@ -210,6 +210,7 @@ def _judged_by(run: Shown, kills: Sequence[Kill], first: Shown, wanted: Wanted, 
         limit_s=target.limit_s,
         last_word=run.last_word(),
         parts=compare_resumed(first, run, wanted, pair) if run.is_finished else (),
+        began=run.began,
         took_s=run.duration_s,
         undisturbed_s=first.duration_s,
     )

@@ -86,6 +86,8 @@ class Killed(msgspec.Struct, frozen=True):
     last_word: str
     """The last line that it has printed."""
     parts: tuple[Part, ...]
+    began: float = 0.0
+    """Seconds since 1970."""
     took_s: float = 0.0
     undisturbed_s: float = 0.0
 
@@ -196,14 +198,11 @@ def _of_time(run: Killed) -> list[tuple[Answer, str]]:
     last = [hit for hit in run.hits if hit.is_hit][-1:]
     if not last or any(one.step is not None for one in run.resumed) or not run.undisturbed_s:
         return []
-    after_s = run.took_s - last[0].kill.after_s
-    if last[0].step is None and after_s > 0.95 * run.undisturbed_s and last[0].kill.after_s > 0.3 * run.undisturbed_s:
-        return [
-            (
-                Answer.UNKNOWN,
-                "no step can be seen, and it took as long after the kill as from zero: give --step-pattern",
-            )
-        ]
+    before_s = last[0].at - run.began
+    after_s = run.took_s - before_s
+    if last[0].step is None and after_s > 0.95 * run.undisturbed_s and before_s > 0.3 * run.undisturbed_s:
+        text = "no step can be seen, and it took as long after the kill as from zero: give --step-pattern"
+        return [(Answer.UNKNOWN, text)]
     return []
 
 

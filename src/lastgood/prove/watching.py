@@ -15,6 +15,8 @@ from lastgood.trial.trial import Sight
 _LEAST_PAUSE_S = 0.02
 _SHARE_OF_TIME = 10.0
 """Looking through the files takes at most one part in so many of the time."""
+_OF_A_RUN = 2000.0
+"""It is done so often in the time that the run has taken so far, at most: what is written in a long one is a long list."""
 
 Stamp = tuple[int, int, int]
 """Of a file: when it was modified, in nanoseconds, its size, and its inode. Changes whenever it is written."""
@@ -65,6 +67,7 @@ class Watch:
         self._looked_at = time.time()
         self._step: int | None = None
         self._next_at = 0.0
+        self._began = time.monotonic()
 
     def __call__(self, sight: Sight) -> None:
         new = self._follower.new_lines(sight.at, is_over=not sight.is_running)
@@ -85,7 +88,8 @@ class Watch:
                 )
         self._stamps, self._looked_at, self._step = now, at, step
         took_s = time.monotonic() - began
-        self._next_at = time.monotonic() + max(_LEAST_PAUSE_S, took_s * _SHARE_OF_TIME)
+        ran_s = time.monotonic() - self._began
+        self._next_at = time.monotonic() + max(_LEAST_PAUSE_S, took_s * _SHARE_OF_TIME, ran_s / _OF_A_RUN)
 
 
 def _is_temporary(path: str) -> bool:
