@@ -24,8 +24,9 @@ lint: $(VENV)/.test  ## style, types, layers, generated pages
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python scripts/gen_reference.py --check
 
+# More workers than cores: most of the long tests wait for processes, for a grace time or for a hang.
 test: $(VENV)/.test lint  ## everything, as CI runs it: minutes
-	$(PYTEST) -n 2 -m "not cluster"
+	$(PYTEST) -n 3 --dist worksteal -m "not cluster"
 	$(PYTEST) -n 4 -m cluster tests/cluster
 
 cluster: $(VENV)/.test  ## a Slurm cluster of four nodes on this machine, to try things on, until Ctrl-C
