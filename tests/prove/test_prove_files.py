@@ -174,7 +174,7 @@ def test_a_damaged_result_of_the_other_run_is_a_difference_and_no_crash(tmp_path
     assert back.kind in ("differs", "not comparable")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(st.sampled_from(list(WRITERS)), st.integers(0, 10**6), st.integers(1, 255), st.booleans())
 def test_no_damage_passes_for_equal_where_it_changes_what_is_read(
     tmp_path_factory: Any, name: str, at: int, by: int, is_cut: bool
@@ -434,3 +434,16 @@ def test_whatever_is_in_a_file_there_is_an_answer(
         assert found.kind in ("identical", "differs", "not comparable")
         if of_kind == "bytes":
             assert (found.kind == "identical") == (data == more and bool(start + data))
+
+
+def test_names_that_are_no_text_are_damage(tmp_path: Path) -> None:
+    save_file({"weights": ARRAY}, tmp_path / "a.safetensors")
+    data = (tmp_path / "a.safetensors").read_bytes()
+    (tmp_path / "a.safetensors").write_bytes(data.replace(b"weights", b"weight\xa0"))
+    with pytest.raises(DamagedError, match="not a table of arrays"):
+        read_results(tmp_path / "a.safetensors")
+    np.savez(tmp_path / "a.npz", wäights=ARRAY)
+    data = (tmp_path / "a.npz").read_bytes()
+    (tmp_path / "a.npz").write_bytes(data.replace("wä".encode(), b"w\xff\xff"))
+    with pytest.raises(DamagedError, match="not a whole archive"):
+        read_results(tmp_path / "a.npz")

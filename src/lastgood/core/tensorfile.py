@@ -98,7 +98,7 @@ def parse(header: bytes, file_bytes: int, name: str) -> list[Placed]:
         entries = _entries(header[8:start])
     except DamagedError as error:
         raise DamagedError(f"{name}: {error.what}") from error
-    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
+    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError, UnicodeDecodeError) as error:
         raise DamagedError(f"{name}: the header is not a table of arrays: {error}") from error
     placed = []
     for array, entry in entries.items():

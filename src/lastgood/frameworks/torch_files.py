@@ -6,6 +6,7 @@ Read with `weights_only=True` and mapped: no code of the file is run, and memory
 import errno
 import pickle
 import re
+import struct
 import warnings
 from collections.abc import Mapping, Set
 from contextlib import nullcontext
@@ -27,6 +28,11 @@ _AS_BITS = {
 }
 """Types that NumPy lacks: how their bits are seen, and what they are called."""
 
+_DAMAGE = (
+    *(RuntimeError, EOFError, ValueError, LookupError, AttributeError, TypeError, AssertionError, OverflowError),
+    *(MemoryError, RecursionError, struct.error),
+)
+"""What torch raises for files that are not whole."""
 _OBJECT = re.compile(r"GLOBAL ([\w.]+)")
 
 
@@ -60,7 +66,7 @@ def read_torch_file(path: Path) -> object:
         if error.errno != errno.EINVAL:
             raise
         raise DamagedError(f"{path} is not a whole file of torch") from error
-    except (RuntimeError, EOFError, ValueError, KeyError, AttributeError, TypeError, IndexError) as error:
+    except _DAMAGE as error:
         raise DamagedError(f"{path} cannot be read as a file of torch: {_first_line(error)}") from error
 
 

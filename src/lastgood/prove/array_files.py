@@ -17,6 +17,8 @@ from lastgood.core.errors import DamagedError
 from lastgood.prove.arrays import ENCODED, Flat, Numbers, Order, numbers
 
 NPY_MAGIC = b"\x93NUMPY"
+BAD_ARCHIVE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OverflowError, RuntimeError, struct.error)
+"""What `zipfile` raises for archives that are not whole, encrypted, or packed in a way that it does not know."""
 _MAX_HEADER_BYTES = 1 << 20
 _OWN_DIGEST = "/.data/serialization_id"
 _MRC_HEADER_BYTES = 1024
@@ -42,6 +44,13 @@ def read_npz(path: Path) -> dict[str, object]:
             elif not info.is_dir():
                 found[name] = _raw_member(path, info)
     return found
+
+
+def is_archive(path: Path) -> bool:
+    try:
+        return zipfile.is_zipfile(path)
+    except BAD_ARCHIVE:
+        return False
 
 
 def read_archive(path: Path) -> dict[str, object]:
@@ -135,7 +144,7 @@ def _bytes_of(header: _Header) -> int:
 def _mapped(path: Path, header: _Header, begin: int) -> Numbers:
     dtype, shape, order = header
     size = _bytes_of(header)
-    if begin + size > path.stat().st_size:
+    if begin < 0 or begin + size > path.stat().st_size:
         raise DamagedError(f"{path} is cut off: its array needs {size:,} bytes from byte {begin:,} on")
     if not size:
         return numbers(np.empty(shape, dtype, order))
@@ -145,7 +154,7 @@ def _mapped(path: Path, header: _Header, begin: int) -> Numbers:
 def _archive(path: Path) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(path)
-    except (zipfile.BadZipFile, NotImplementedError) as error:
+    except BAD_ARCHIVE as error:
         raise DamagedError(f"{path} is not a whole archive: {error}") from error
 
 
@@ -155,7 +164,7 @@ def _member(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Numb
         with archive.open(info) as file:
             header = _npy_header(cast(BinaryIO, file), name)
             header_bytes = file.tell()
-    except (zipfile.BadZipFile, EOFError, zlib.error, RuntimeError, NotImplementedError) as error:
+    except BAD_ARCHIVE as error:
         raise DamagedError(f"{name} cannot be read: {error}") from error
     if header_bytes + _bytes_of(header) != info.file_size:
         raise DamagedError(f"{name} has {info.file_size:,} bytes, which is not what its header says")
@@ -171,7 +180,8 @@ def _placed(path: Path, info: zipfile.ZipInfo, header: _Header, header_bytes: in
     if info.compress_type != zipfile.ZIP_STORED:
         return _streamed(path, info.filename, header, header_bytes)
     with path.open("rb") as file:
-        file.seek(info.header_offset)
+        # An offset that no file has is one behind its end.
+        file.seek(min(max(info.header_offset, 0), path.stat().st_size))
         local = file.read(30)
     if len(local) < 30:
         raise DamagedError(f"{path} is cut off")
@@ -185,24 +195,19 @@ def _streamed(path: Path, member: str, header: _Header, header_bytes: int) -> Nu
 
     def chunks(count: int) -> Iterator[Flat]:
         left = _bytes_of(header)
-        with _archive(path) as archive, archive.open(member) as file:
-            file.read(header_bytes)
-            while left:
-                data = _read_fully(cast(BinaryIO, file), min(left, count * dtype.itemsize), f"{path}, {member}")
-                left -= len(data)
-                yield np.frombuffer(data, dtype).astype(native, copy=False)
+        try:
+            with _archive(path) as archive, archive.open(member) as file:
+                file.read(header_bytes)
+                while left:
+                    data = file.read(min(left, count * dtype.itemsize))
+                    if not data or len(data) % dtype.itemsize:
+                        raise DamagedError(f"{path}, {member} is cut off")
+                    left -= len(data)
+                    yield np.frombuffer(data, dtype).astype(native, copy=False)
+        except BAD_ARCHIVE as error:
+            raise DamagedError(f"{path}, {member} is damaged: {error}") from error
 
     def whole() -> np.ndarray[Any, Any]:
         return np.concatenate([*chunks(1 << 20), np.empty(0, native)]).reshape(shape, order=order)
 
     return Numbers(str(native), native, shape, order, chunks, whole)
-
-
-def _read_fully(file: BinaryIO, count: int, name: str) -> bytes:
-    try:
-        data = file.read(count)
-    except (zipfile.BadZipFile, EOFError, zlib.error) as error:
-        raise DamagedError(f"{name} is damaged: {error}") from error
-    if len(data) < count:
-        raise DamagedError(f"{name} is cut off")
-    return data

@@ -12,7 +12,9 @@ import msgspec
 
 from lastgood.core.errors import DamagedError, LastgoodError, UsageError
 from lastgood.prove.array_files import (
+    BAD_ARCHIVE,
     NPY_MAGIC,
+    is_archive,
     read_archive,
     read_json,
     read_mrc,
@@ -135,7 +137,7 @@ def _kind_of_archive(path: Path) -> str:
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
-    except (zipfile.BadZipFile, NotImplementedError):
+    except BAD_ARCHIVE:
         return "torch" if path.suffix in TORCH_SUFFIXES else "npz"
     return "torch" if any(name.endswith("/data.pkl") for name in names) else "npz"
 
@@ -180,7 +182,7 @@ def compare_files(left: Path, right: Path, rule: Rule = Rule(), *, where: str = 
             kind = rule.kind or kind_of(left)
         one = read_results(left, kind)
     except HoldsObjectsError as error:
-        if zipfile.is_zipfile(left) and zipfile.is_zipfile(right):
+        if is_archive(left) and is_archive(right):
             by_bytes = compare_files(left, right, msgspec.structs.replace(rule, kind="archive"), where=where)
             return msgspec.structs.replace(by_bytes, notes=(*by_bytes.notes, _as_bytes(left, error, where)))
         return _compare_unread(left, right, error, where)
