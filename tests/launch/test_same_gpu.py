@@ -1,12 +1,19 @@
 """`lastgood run --same-gpu`: on other GPUs than the job began on nothing is started. nvidia-smi is a fake; no GPU was here."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from lastgood.core.errors import StartRefusedError
+from lastgood.launch.leaving import Leaving
 from lastgood.launch.nvidia import GpusNotToldError, ask_nvidia_smi
+from lastgood.launch.output import Console, JobLog
+from lastgood.launch.ports import Left
+from lastgood.schedulers.local import LocalScheduler
+from lastgood.store.attempts import read_events
+from lastgood.store.jobdir import JobDirectory
 
 from .conftest import Launcher
 from .programs import LOOP
@@ -132,3 +139,31 @@ def test_a_node_without_devices_has_no_gpus(tmp_path: Path) -> None:
     program.write_text("#!/bin/sh\necho No devices were found\nexit 6\n")
     program.chmod(0o755)
     assert ask_nvidia_smi({"PATH": f"{tmp_path}:/usr/bin:/bin"}) == []
+
+
+class Sending(LocalScheduler):
+    """One that can have the job started on other nodes."""
+
+    def may_avoid(self) -> int:
+        return 1
+
+    def avoid(self, nodes: Sequence[str]) -> Left:
+        return Left(75, f"put back, away from {', '.join(nodes)}")
+
+
+def test_a_job_that_comes_back_to_the_same_wrong_node_again_and_again_is_refused(job: JobDirectory) -> None:
+    """Where the scheduler does not keep it away, it would go round for ever."""
+    leaving = Leaving(job, Sending({}, time_limit_s=None, started=0.0), Console(JobLog(job.log)))
+    for _ in range(3):
+        assert leaving.for_other_gpus("other GPUs", {"node": "n2"}) == 75
+    with pytest.raises(StartRefusedError, match=r"other GPUs \(--same-gpu\)"):
+        leaving.for_other_gpus("other GPUs", {"node": "n2"})
+    assert leaving.for_other_gpus("other GPUs", {"node": "n3"}) == 75
+    assert [e.data["nodes"] for e in read_events(job, 1) if e.kind == "excluded"] == [["n2"], ["n2"], ["n2"], ["n3"]]
+
+
+def test_without_a_scheduler_it_is_refused(job: JobDirectory) -> None:
+    leaving = Leaving(job, LocalScheduler({}, time_limit_s=None, started=0.0), Console(JobLog(job.log)))
+    with pytest.raises(StartRefusedError):
+        leaving.for_other_gpus("other GPUs", {})
+    assert read_events(job, 1) == []
