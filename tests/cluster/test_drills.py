@@ -128,6 +128,25 @@ def test_what_cannot_be_caused_there_is_said_before_anything_is_submitted(cluste
     assert cluster.run("squeue", "-h", "-a").stdout == ""
 
 
+def test_a_drill_that_is_told_to_stop_takes_its_job_with_it(cluster: SlurmCluster, shared: Path) -> None:
+    (shared / "program.py").write_text(PROGRAM)
+    with subprocess.Popen(
+        [*(sys.executable, "-m", "lastgood", "drill", "--slurm", "--"), sys.executable, "program.py", "100000"],
+        cwd=shared,
+        env={**cluster.environment, "LASTGOOD_STATE_DIR": str(shared / "state"), "OMP_NUM_THREADS": "1"},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "runs on" in line:
+                break
+        process.terminate()
+        process.stderr.read()
+    assert process.returncode == 128 + 15
+    assert cluster.run("squeue", "-h", "-a").stdout == "", "a job of the drill is left"
+
+
 def test_a_rank_that_is_not_there_makes_the_answer_unknown(cluster: SlurmCluster, shared: Path) -> None:
     answer, code = drill(cluster, shared, "--until", "recovered", "--fault", "kill-rank,which=7@step=25")
     assert (code, answer.verdict) == (3, "unknown"), answer

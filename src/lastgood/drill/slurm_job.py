@@ -132,7 +132,8 @@ class SlurmJob:
             at=now,
             start=self.state.restarts + 1,
             attempt=record.number if record is not None else 1,
-            step=max(known, default=None),
+            # Ranks say where they are a moment before the journal says where they began.
+            step=max(known, default=None) if isinstance(from_step, int) else None,
             saved_step=max(saved, default=None),
             phase="",
             is_running=self.state.name == "RUNNING",
