@@ -29,7 +29,6 @@ POSITION = frozenset(
     "dataset loader dataloader iterator".split()
 )
 SCHEDULE = frozenset("scheduler schedulers schedule sched".split())
-SCALER = frozenset("scaler gradscaler".split())
 _TELLING = {"exp_avg": OPTIMIZER, "exp_avg_sq": OPTIMIZER, "square_avg": OPTIMIZER, "last_epoch": SCHEDULE}
 """Whole names that frameworks use, whose parts say little."""
 _MISLEADING = ("num_batches_tracked",)
