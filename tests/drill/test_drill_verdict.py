@@ -139,6 +139,12 @@ def test_a_damaged_checkpoint_must_not_be_taken() -> None:
     assert fall_back(measured=alone).answer is FAIL
 
 
+def test_a_name_that_was_handed_on_tells_more_than_a_step_that_was_seen_late() -> None:
+    late = measured(checkpoint_step=None, resumed_step=90)
+    assert fall_back(resumed_name="ckpt-90-before", measured=late).answer is PASS
+    assert fall_back(resumed_name="ckpt-90", measured=late).answer is FAIL
+
+
 def test_what_the_program_says_itself_outweighs_what_it_was_handed() -> None:
     own_words = measured(checkpoint_step=80, resumed_step=80, blur_steps=1)
     assert fall_back(resumed_name="ckpt-90", measured=own_words).answer is PASS
