@@ -38,6 +38,7 @@ def report_on(
     saves, failed = saving.saves_of(records), saving.failed_saves_of(records)
     shares = figures.shares(told.spans, _gpus(records))
     unsaved_s = _unsaved_s(records, told, now) if is_running else None
+    reached = _reached(job, accounts, standing)
     return storable(
         Report(
             job=standing.job,
@@ -48,9 +49,9 @@ def report_on(
             made_at=now,
             began=told.courses[0].begin if told.courses else None,
             ended=told.courses[-1].end if told.courses and not is_running else None,
-            reached_step=_reached(accounts, standing),
+            reached_step=reached,
             last_good_step=None if good is None else good.step,
-            total_steps=_total(standing, accounts),
+            total_steps=_total(standing, reached),
             lost_steps=sum(one.lost_steps for one in accounts),
             lost_s=sum(one.lost_s for one in accounts),
             unsaved_s=unsaved_s,
@@ -123,19 +124,22 @@ def _command(records: Sequence[Record]) -> str:
     return ""
 
 
-def _reached(accounts: Sequence[Account], standing: Standing) -> int | None:
+def _reached(job: JobDirectory, accounts: Sequence[Account], standing: Standing) -> int | None:
+    """By the journals, and by what outlives them: a checkpoint, and the word that the job is finished."""
     steps = [one.reached_step for one in accounts if one.reached_step is not None]
+    if standing.last_good is not None and (steps or standing.last_good.step):
+        steps.append(standing.last_good.step)
+    if standing.state is State.FINISHED and (finished := job.finished()) is not None:
+        steps.append(finished.step)
     if standing.live is not None:
         steps.append(standing.live.step)
     return max(steps, default=None)
 
 
-def _total(standing: Standing, accounts: Sequence[Account]) -> int | None:
+def _total(standing: Standing, reached: int | None) -> int | None:
     if standing.live is not None and standing.live.total_steps is not None:
         return standing.live.total_steps
-    if standing.state is State.FINISHED and accounts:
-        return accounts[-1].reached_step
-    return None
+    return reached if standing.state is State.FINISHED else None
 
 
 def _unsaved_s(records: Sequence[Record], told: Timeline, now: float) -> float | None:
@@ -163,7 +167,11 @@ def _doubts(told: Timeline, unsaved_s: float | None) -> list[str]:
 def _notes(records: Sequence[Record], checkpoints: Sequence[Checkpoint], standing: Standing) -> list[str]:
     notes = []
     if not records:
-        notes.append("no attempt has been made: there is nothing to account for yet")
+        notes.append(
+            "no attempt has been made: there is nothing to account for yet"
+            if standing.state is State.NEW
+            else "no attempt is written down any more: there is nothing to account for"
+        )
     elif not any(record.first("started") is not None for record in records):
         notes.append("no attempt tells of steps or checkpoints: the program does not use lastgood, and --app, "
                      "--checkpoints or --resume-arg was not given")  # fmt: skip
