@@ -11,7 +11,7 @@ import pytest
 
 from launch.conftest import LIMIT_S, Ended, Launcher, wait_for
 
-from .conftest import need
+from .conftest import assert_loss_is_known, need, refuse_to_save
 
 pytestmark = pytest.mark.slow
 
@@ -132,11 +132,13 @@ def energies(text: str) -> list[float]:
 def test_dynamics_that_are_killed_make_as_many_steps_as_undisturbed(pw: Pw, undisturbed: dict[str, str]) -> None:
     process = pw.start("md.in")
     wait_for(lambda: pw.step() >= 5 or process.poll() is not None, "five steps")
+    refuse_to_save(pw.launcher, "the description of Quantum ESPRESSO has no [save]")
     pw.process().kill()
     ended = pw.launcher.end_of(process)
     assert ended.code == 0 and f"step {STEPS} of {STEPS} is reached" in ended.err
     assert "resuming from ./tmp/h2.save" in ended.err
     assert pw.launcher.outcomes() == ["killed", "finished"]
+    assert_loss_is_known(pw.launcher, at_least=5)
     assert pw.step() == STEPS
     assert energies(ended.out)[-1] == pytest.approx(energies(undisturbed["md.in"])[-1], abs=1e-6)
     again = pw.run("md.in")
