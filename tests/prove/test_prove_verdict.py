@@ -35,7 +35,7 @@ def killed(
     exit_code: int | None = 0,
     word: str = "",
 ) -> Killed:
-    return Killed("killed-1", (hit,), 1, (resumed,) if resumed else (), exit_code, 60.0, word, parts)
+    return Killed("killed-1", (hit,), (resumed,) if resumed else (), exit_code, 60.0, word, parts)
 
 
 def test_equal_in_every_bit_is_identical():
@@ -170,7 +170,7 @@ def test_where_no_step_can_be_seen_a_run_that_takes_as_long_again_is_unknown():
 
     def took(seconds: float) -> Killed:
         resumed = (Resumed(None, None, None),)
-        return Killed("killed-1", (by_time,), 1, resumed, 0, 60.0, "", (EQUAL,), 100.0, seconds, 10.0)
+        return Killed("killed-1", (by_time,), resumed, 0, 60.0, "", (EQUAL,), 100.0, seconds, 10.0)
 
     verdict = judge([EQUAL], [took(15.0)])
     assert verdict.answer is Answer.UNKNOWN

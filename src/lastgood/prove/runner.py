@@ -97,7 +97,7 @@ def prove(request: Request, say: Saying, tell: Callable[[str], None]) -> Proof:
         run, missed = _disturbed(request.root, f"killed-{number}", target, known, kills, say)
         notes += missed
         shown.append(run)
-        killed.append(_judged_by(run, kills, first, wanted, pair, target))
+        killed.append(_judged_by(run, first, wanted, pair, target))
         tell(f"{run.name}: {_told_killed(killed[-1])}")
         if names := only_there(run, (first, second), known) if run.is_finished else ():
             notes.append(f"{run.name}: it has written {told_names(names)}, which no undisturbed run has")
@@ -197,14 +197,13 @@ def _disturbed(
     return run, notes
 
 
-def _judged_by(run: Shown, kills: Sequence[Kill], first: Shown, wanted: Wanted, pair: Pair, target: Target) -> Killed:
+def _judged_by(run: Shown, first: Shown, wanted: Wanted, pair: Pair, target: Target) -> Killed:
     hits = [hit for hit in run.hits if hit.is_hit]
     known = wanted.known
     resumed = [resumed_after(run, hit, known.units, known.profile, known.finders.step) for hit in hits]
     return Killed(
         name=run.name,
         hits=tuple(run.hits),
-        planned=len(kills),
         resumed=tuple(resumed),
         exit_code=run.exit_code,
         limit_s=target.limit_s,

@@ -76,8 +76,6 @@ class Killed(msgspec.Struct, frozen=True):
 
     name: str
     hits: tuple[Hit, ...]
-    planned: int
-    """How many kills it was to have."""
     resumed: tuple[Resumed, ...]
     """After each kill that hit."""
     exit_code: int | None
