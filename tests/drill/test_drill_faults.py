@@ -4,7 +4,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.drill.drills import HERE, Drill, drill
+
+from drill.drills import HERE, Drill, drill
 
 pytestmark = pytest.mark.slow
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.drill.drills import HERE, start
 
+from drill.drills import HERE, start
 from lastgood.core.signals import SIGSTOP
 from lastgood.drill.deferring import deferred_signals
 from lastgood.drill.fault import Call, Fault, Injected, Options, Scene
@@ -102,6 +102,30 @@ def test_a_fault_that_raises_is_healed_and_its_job_ended(tmp_path: Path) -> None
     assert not is_alive(fault.victim)
     kinds = [event.kind for event in read_journal(tmp_path / "drill.jsonl")]
     assert (kinds.count("injecting"), kinds.count("injected"), kinds.count("healed")) == (1, 0, 1)
+
+
+class StubbornFault(BrokenFault):
+    """Is caused, and cannot be undone."""
+
+    def inject(self, scene: Scene) -> Injected:
+        return Injected(time.time(), "nothing")
+
+    def heal(self, scene: Scene) -> None:
+        self.healed += 1
+        raise RuntimeError("not to be undone")
+
+
+def test_one_that_cannot_be_healed_keeps_no_other_from_it(tmp_path: Path) -> None:
+    target = Target((sys.executable, "plain.py", "good", "20"), HERE, step_pattern=r"step (\d+)", leave_out=("test_*",))
+    faults = [StubbornFault(), StubbornFault(), StubbornFault()]
+    plan = [(parse_spec(f"kill-rank@step={5 * i}"), fault) for i, fault in enumerate(faults, 1)]
+    journal = FileJournal(tmp_path)
+    place = make_place(tmp_path, "drill", target)
+    with pytest.raises(RuntimeError, match="not to be undone"):
+        Runner(Call(target, Way.AGAIN), place, plan, Order(60), journal, lambda _: None).run()
+    journal.close()
+    assert [fault.healed for fault in faults] == [1, 1, 1]
+    assert living_in(tmp_path) == []
 
 
 def test_signals_wait_while_faults_are_undone() -> None:

@@ -4,6 +4,7 @@ import random
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
@@ -328,18 +329,23 @@ class Runner:
         strike.is_healed = True
         try:
             strike.fault.heal(scene)
-        except (LastgoodError, OSError) as error:
+        except (LastgoodError, OSError, psutil.Error) as error:
             strike.healing_problem = str(error)
             self._say(f"fault {strike.number} ({strike.spec.name}) could not be undone: {error}")
         self._journal.note("healed", number=strike.number, fault=strike.spec.text, problem=strike.healing_problem)
 
+    def _heal_in_the_end(self, strike: _Strike, scene: TrialScene) -> None:
+        if strike.injected is not None and strike.has_effect is not True and not strike.is_healed:
+            self._ask_for_effect(strike, scene)
+        if not strike.is_healed:
+            self._heal(strike, scene)
+
     def _heal_all(self, scene: TrialScene) -> None:
         """The last one first. One that cannot be healed does not keep the others from it."""
-        for strike in reversed(self._strikes):
-            if strike.injected is not None and strike.has_effect is not True and not strike.is_healed:
-                self._ask_for_effect(strike, scene)
-            if not strike.is_healed:
-                self._heal(strike, scene)
+        with ExitStack() as stack:
+            # Whatever one of them raises, the others are healed before it is passed on.
+            for strike in self._strikes:
+                stack.callback(self._heal_in_the_end, strike, scene)
 
     def _take_down(self, scene: TrialScene) -> None:
         """What was mounted or made last goes first, and nothing keeps the others from it."""
