@@ -241,6 +241,24 @@ def test_it_is_unmounted_when_whoever_has_mounted_it_is_killed(tmp_path: Path) -
 
 @needs_fuse
 @pytest.mark.slow
+def test_nothing_is_left_mounted_by_one_that_is_interrupted_while_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "disk"
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(mounting, "_await_mount", interrupted)
+    with pytest.raises(KeyboardInterrupt), FaultyDisk(path):
+        pass
+    (path / "file").write_text("works")
+    assert not os.path.ismount(path)
+    assert str(path) not in Path("/proc/self/mountinfo").read_text()
+
+
+@needs_fuse
+@pytest.mark.slow
 def test_a_server_that_has_died_is_said_and_the_directory_is_free_again(tmp_path: Path) -> None:
     path = tmp_path / "disk"
     with FaultyDisk(path) as disk:

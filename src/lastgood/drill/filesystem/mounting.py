@@ -25,6 +25,7 @@ FUSE_DEVICE = Path("/dev/fuse")
 _UNMOUNT = "fusermount3"
 _START_LIMIT_S = 20.0
 _END_LIMIT_S = 10.0
+_LOOK_S = 0.005
 
 
 def missing() -> str:
@@ -86,8 +87,11 @@ def mounted(server: Sequence[str], path: Path, *, cwd: Path | None = None) -> It
             with Connection(ours.detach()) as connection:
                 yield Channel(connection, path)
         finally:
+            ours.close()
             unmount(path)
             _end(process)
+            # One that was interrupted while it began may have mounted it since.
+            unmount(path)
 
 
 def serve(requests: Mapping[str, Callable[..., object]], path: str, descriptor: int) -> None:
@@ -98,7 +102,10 @@ def serve(requests: Mapping[str, Callable[..., object]], path: str, descriptor: 
             while True:
                 request, *arguments = connection.recv()
                 connection.send(requests[request](*arguments))
-        unmount(Path(path))
+        # Until this process has ended by it: the mount may not be there yet.
+        while True:
+            unmount(Path(path))
+            time.sleep(_LOOK_S)
 
     threading.Thread(target=answer, daemon=True).start()
 
@@ -122,7 +129,7 @@ def _await_mount(path: Path, process: "subprocess.Popen[bytes]", said: IO[bytes]
                 f"cannot mount a file system on {path}: {lines[-1] if lines else 'it did not appear'}",
                 safe="nothing is mounted",
             )
-        time.sleep(0.005)
+        time.sleep(_LOOK_S)
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
