@@ -198,7 +198,10 @@ class StatusAnswer(_Answer):
     why: Annotated[str, _says("what makes us say so")]
     pid: Annotated[int | None, _says("process that runs it, if it is on this machine")]
     host: Annotated[str, _says("machine where it runs; empty if it does not")]
-    live: Annotated[StatusLive | None, _says("from the heartbeats, or what an application says of itself; on the machine where it runs")]
+    live: Annotated[
+        StatusLive | None,
+        _says("from the heartbeats, or what an application says of itself; on the machine where it runs"),
+    ]
     last_good: Annotated[StatusLastGood | None, _says("what the next attempt would resume from")]
     staged: Annotated[list[StatusStaged], _says("newer than all in the job's own directory: on this node only")]
     attempts: Annotated[list[StatusAttempt], _says("oldest first")]
