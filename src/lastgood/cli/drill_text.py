@@ -111,7 +111,7 @@ def _last_words(run: "DrilledRun") -> list[str]:
 def _bill(bill: "DrilledBill") -> list[str]:
     lines: list[str] = []
     if bill.ettr is not None:
-        text = f"{bill.ettr:.0%} of that time was needed"
+        text = f"{bill.ettr:.0%} of that time was needed" if bill.ettr < 1 else "it took no longer than undisturbed"
         if bill.ettr_first_order is not None:
             text += f"; predicted for so many failures: {bill.ettr_first_order:.0%}"
         lines += _row("ETTR", text)
