@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lastgood.drill.fault import Calm, Call, Fault, Hooks, Saved, make_fault
+from lastgood.drill.fault import Call, Calm, Fault, Hooks, Saved, make_fault
 from lastgood.trial.place import make_place
 from lastgood.trial.target import Target, Way
 from lastgood.trial.trial import Sight, Trial
