@@ -23,7 +23,7 @@ from lastgood.core.errors import LastgoodError
 
 FUSE_DEVICE = Path("/dev/fuse")
 _UNMOUNT = "fusermount3"
-_START_LIMIT_S = 20.0
+_START_LIMIT_S = 60.0
 _END_LIMIT_S = 10.0
 _LOOK_S = 0.005
 
