@@ -85,8 +85,12 @@ def test_beginning_at_zero_beside_a_checkpoint_did_not_resume_even_where_the_num
     assert "out/step_10.pt (step 10) was there" in verdict.reason
 
 
-def test_beginning_at_zero_without_any_checkpoint_is_right():
-    assert judge([EQUAL], [killed(EQUAL, resumed=Resumed(3, 0, None))]).answer is Answer.IDENTICAL
+def test_beginning_at_zero_without_any_checkpoint_is_right_and_proves_nothing():
+    at_zero = killed(EQUAL, resumed=Resumed(3, 0, None))
+    verdict = judge([EQUAL], [at_zero])
+    assert verdict.answer is Answer.UNKNOWN
+    assert "before a first checkpoint" in verdict.reason
+    assert judge([EQUAL], [at_zero, killed(EQUAL)]).answer is Answer.IDENTICAL
 
 
 def test_resuming_from_an_older_checkpoint_lost_work_though_the_numbers_are_equal():

@@ -114,6 +114,9 @@ def judge(pair: Sequence[Part], runs: Sequence[Killed]) -> Verdict:
     if worst.answer in (Answer.IDENTICAL, Answer.WITHIN, Answer.UNKNOWN) and not is_deterministic:
         first = _first_of(pair)
         return Verdict(Answer.NOT_DETERMINISTIC, f"two undisturbed runs differ: {first}" if first else "", judged)
+    if worst.answer in (Answer.IDENTICAL, Answer.WITHIN) and not any(_had_checkpoint(run) for run in runs):
+        text = "every kill came before a first checkpoint: nothing was resumed; let it run longer, or save more often"
+        return Verdict(Answer.UNKNOWN, text, judged)
     return Verdict(worst.answer, worst.reason, judged)
 
 
@@ -214,6 +217,11 @@ def _equal(run: Killed) -> tuple[Answer, str]:
     if any(part.comparison.kind == "within" for part in known):
         return Answer.WITHIN, f"{told} compared: not all equal, and all within what was allowed"
     return Answer.IDENTICAL, f"{told} equal bit for bit"
+
+
+def _had_checkpoint(run: Killed) -> bool:
+    """Something could be resumed from: equal numbers of a run that rightly began at zero prove nothing."""
+    return any(one.newest or (one.step or 0) > 0 for one in run.resumed)
 
 
 def _ending(run: Killed) -> str:
