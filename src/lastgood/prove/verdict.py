@@ -114,7 +114,7 @@ def judge(pair: Sequence[Part], runs: Sequence[Killed]) -> Verdict:
     if worst.answer in (Answer.IDENTICAL, Answer.WITHIN, Answer.UNKNOWN) and not is_deterministic:
         first = _first_of(pair)
         return Verdict(Answer.NOT_DETERMINISTIC, f"two undisturbed runs differ: {first}" if first else "", judged)
-    if worst.answer in (Answer.IDENTICAL, Answer.WITHIN) and not any(_had_checkpoint(run) for run in runs):
+    if worst.answer in (Answer.IDENTICAL, Answer.WITHIN) and all(_began_at_zero(run) for run in runs):
         text = "every kill came before a first checkpoint: nothing was resumed; let it run longer, or save more often"
         return Verdict(Answer.UNKNOWN, text, judged)
     return Verdict(worst.answer, worst.reason, judged)
@@ -219,9 +219,10 @@ def _equal(run: Killed) -> tuple[Answer, str]:
     return Answer.IDENTICAL, f"{told} equal bit for bit"
 
 
-def _had_checkpoint(run: Killed) -> bool:
-    """Something could be resumed from: equal numbers of a run that rightly began at zero prove nothing."""
-    return any(one.newest or (one.step or 0) > 0 for one in run.resumed)
+def _began_at_zero(run: Killed) -> bool:
+    """It was seen to begin at zero each time, and there was nothing to resume from: that its numbers are equal proves
+    nothing."""
+    return all(one.step is not None and one.step <= 0 and not one.newest for one in run.resumed)
 
 
 def _ending(run: Killed) -> str:
