@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from lastgood.core.accounting import Record
 from lastgood.core.errors import LastgoodError, UsageError
 from lastgood.drill.course import Course, Struck
+from lastgood.drill.deferring import deferred_signals
 from lastgood.drill.fault import Call, Consequence, Injected, NoVictimError
 from lastgood.drill.journal import FileJournal
 from lastgood.drill.measure import Measured, StepLog, Watch, measure
@@ -76,7 +77,9 @@ class _SlurmDrill:
     def run(self) -> Drilled:
         plan = [_Followed(number, spec) for number, spec in enumerate(self._request.specs, 1)]
         with self._job as job:
-            job.submit()
+            with deferred_signals():
+                # Or nobody would know the number of a job that has been submitted.
+                job.submit()
             self._journal.note("submitted", job=job.id, directory=str(job.place.path))
             self._say(f"job {job.id}: waits for its nodes")
             began = time.time()
@@ -101,7 +104,8 @@ class _SlurmDrill:
             self._harm(followed, fault)
         finally:
             try:
-                fault.heal()
+                with deferred_signals():
+                    fault.heal()
             except LastgoodError as error:
                 followed.healing_problem = error.what
             self._journal.note(

@@ -13,6 +13,7 @@ import msgspec
 from lastgood.core.accounting import Record
 from lastgood.core.errors import LastgoodError, SchedulerError
 from lastgood.core.layout import Env
+from lastgood.drill.deferring import deferred_signals
 from lastgood.schedulers.slurm_commands import SlurmCommands
 from lastgood.store.catalogue import list_checkpoints
 from lastgood.store.jobdir import open_job
@@ -75,7 +76,8 @@ class SlurmJob:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self.cancel()
+        with deferred_signals():
+            self.cancel()
 
     def submit(self) -> None:
         """Raises LastgoodError with what was said."""
@@ -95,6 +97,7 @@ class SlurmJob:
                 capture_output=True,
                 text=True,
                 timeout=_SUBMIT_LIMIT_S,
+                start_new_session=True,
                 check=False,
             )
         except subprocess.TimeoutExpired:
