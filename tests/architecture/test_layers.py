@@ -9,7 +9,17 @@ import lastgood
 
 SOURCE = Path(lastgood.__file__).parent
 
-LAYERS = ["core", "store", "keeper", "runtime launch", "frameworks schedulers apps", "trial", "audit plan drill prove report", "testing", "cli"]
+LAYERS = [
+    "core",
+    "store",
+    "keeper",
+    "runtime launch",
+    "frameworks schedulers apps",
+    "trial",
+    "audit plan drill prove report",
+    "testing",
+    "cli",
+]
 """From the ground up; imports go down only, and not between neighbours."""
 
 REASONS = {
