@@ -9,9 +9,15 @@ from typing import Any
 
 import pytest
 
+from lastgood.cli.main import main
+from lastgood.prove.asked import asked_in_vain
 from lastgood.prove.json_leaves import differing_leaves, without_leaves
 from lastgood.prove.output_lines import Finders, series_of_attempts
+from lastgood.prove.shown import Shown
+from lastgood.prove.watching import Said
 from lastgood.trial.lines import Follower
+from lastgood.trial.place import make_place
+from lastgood.trial.target import Target, Way
 
 
 def texts(follower: Follower, *, is_over: bool = False) -> list[str]:
@@ -81,11 +87,23 @@ while s < 24:
 """
 
 
-def proof(directory: Path, show: str, end: str) -> dict[str, Any]:
+def proof(directory: Path, show: str, end: str, *options: str) -> dict[str, Any]:
     directory.mkdir()
     (directory / "loop.py").write_text(LOOP.replace("{show}", show).replace("{end}", end))
     done = subprocess.run(
-        [sys.executable, "-m", "lastgood", "prove", "--kills", "1", "--json", "--", sys.executable, "loop.py"],
+        [
+            sys.executable,
+            "-m",
+            "lastgood",
+            "prove",
+            "--kills",
+            "1",
+            "--json",
+            *options,
+            "--",
+            sys.executable,
+            "loop.py",
+        ],
         cwd=directory,
         env={**os.environ, "TMPDIR": str(directory.parent)},
         capture_output=True,
@@ -94,7 +112,7 @@ def proof(directory: Path, show: str, end: str) -> dict[str, Any]:
         check=False,
     )
     answer: dict[str, Any] = json.loads(done.stdout)
-    assert done.returncode == {"identical": 0, "diverged": 1}[answer["answer"]]
+    assert done.returncode == {"identical": 0, "diverged": 1, "unknown": 3}[answer["answer"]]
     return answer
 
 
@@ -145,3 +163,54 @@ class TestSeveralLinesOfAStep:
         ((_, series),) = series_of_attempts([lines], self.FINDERS)
         assert series[1]["loss"] == "0.3"
         assert "loss (2)" not in series[1]
+
+
+class TestWhatWasAskedForAndIsNotThere:
+    @pytest.fixture
+    def shown(self, tmp_path: Path) -> Shown:
+        target = Target(command=("true",), directory=tmp_path / "empty")
+        target.directory.mkdir()
+        place = make_place(tmp_path / "runs", "first", target)
+        (place.work / "final.npy").write_text("")
+        return Shown(
+            name="first",
+            place=place,
+            way=Way.AGAIN,
+            began=0.0,
+            duration_s=1.0,
+            exit_code=0,
+            lines=[Said(0.0, 1, "step 1 energy 2.5")],
+            written=[],
+            temporary=[],
+            steps=[],
+            records=[],
+            hits=[],
+            digests=[],
+            baseline={},
+        )
+
+    @pytest.mark.parametrize(
+        ("files", "values", "step", "told"),
+        [
+            (("final.npy", "nomatch*"), {}, "", "--file nomatch*"),
+            ((), {"loss": "loss (.)"}, "", "--value loss=loss (.)"),
+            ((), {}, r"it (\d+)", r"--step-pattern it (\d+)"),
+            (("*.npy",), {"energy": "energy ([0-9.]+)"}, r"step (\d+)", ""),
+        ],
+    )
+    def test_is_told(self, shown: Shown, files: tuple[str, ...], values: dict[str, str], step: str, told: str) -> None:
+        said = asked_in_vain(shown, files, values, step, is_with_library=False)
+        assert told in said
+        assert bool(told) == bool(said)
+
+    @pytest.mark.slow
+    def test_makes_the_answer_unknown_however_equal_the_rest_is(self, tmp_path: Path) -> None:
+        answer = proof(tmp_path / "work", 'print("step", s, "x", x, flush=True)', "", "--file=nomatch*")
+        assert (answer["answer"], answer["reason"]) == ("unknown", "no final file matches --file nomatch*")
+
+    @pytest.mark.parametrize("option", ["--rtol=inf", "--rtol=nan", "--atol=inf", "--bound=nan", "--bound=inf"])
+    def test_a_tolerance_that_allows_everything_is_a_wrong_call(
+        self, option: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["prove", option, "--", "true"]) == 2
+        assert option.partition("=")[0] in capsys.readouterr().err

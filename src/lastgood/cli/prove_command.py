@@ -113,6 +113,7 @@ def execute(parsed: argparse.Namespace) -> int:
 
 def _request(parsed: argparse.Namespace, root: "Path") -> "Request":
     """Checked as far as that goes without starting anything. Raises UsageError."""
+    import math
     import shlex
     from pathlib import Path
 
@@ -133,6 +134,9 @@ def _request(parsed: argparse.Namespace, root: "Path") -> "Request":
     if not directory.is_dir():
         raise UsageError(f"--directory {parsed.directory}: no such directory")
     limit_s = parse_duration(parsed.limit)
+    for name in ("rtol", "atol", "bound"):
+        if not math.isfinite(getattr(parsed, name)):
+            raise UsageError(f"--{name} {getattr(parsed, name)}: everything, or nothing, would be allowed")
     if limit_s <= 0 or parsed.rtol < 0 or parsed.atol < 0 or parsed.bound <= 0:
         raise UsageError("--limit and --bound must be more than nothing, --rtol and --atol not less than 0")
     options = _options(parsed)

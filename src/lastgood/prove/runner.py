@@ -8,6 +8,7 @@ import msgspec
 from lastgood.core.errors import UsageError
 from lastgood.core.signals import signal_name
 from lastgood.core.units import duration
+from lastgood.prove.asked import CHECK_THE_PATTERN, asked_in_vain
 from lastgood.prove.at_write import Aim
 from lastgood.prove.causes import Cause
 from lastgood.prove.comparing import (
@@ -82,6 +83,9 @@ def prove(request: Request, say: Saying, tell: Callable[[str], None]) -> Proof:
     tell(f"{FIRST}: {_told(known)}")
     if why := without_checkpoint(known, target):
         return Proof(Verdict(Answer.UNKNOWN, why), known, None, (first,), (), (), causes=(_NEVER_SAVES,))
+    library = known.is_with_library
+    if why := asked_in_vain(first, request.files, request.values, target.step_pattern, is_with_library=library):
+        return Proof(Verdict(Answer.UNKNOWN, why), known, None, (first,), (), (), causes=(CHECK_THE_PATTERN,))
     target = msgspec.structs.replace(target, step_pattern=known.finders.step)
     second = undisturbed(target, make_place(request.root, SECOND, target), known.way, say)
     if not second.is_finished:
