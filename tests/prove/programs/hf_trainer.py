@@ -2,11 +2,12 @@
 downloaded."""
 
 import os
+import time
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments, set_seed
+from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainingArguments, set_seed
 from transformers.trainer_utils import get_last_checkpoint
 
 torch.set_num_threads(1)
@@ -14,6 +15,15 @@ set_seed(7)
 tokens = torch.randint(0, 64, (96, 16), generator=torch.Generator().manual_seed(1))
 data = [{"input_ids": row, "labels": row} for row in tokens]
 model = GPT2LMHeadModel(GPT2Config(vocab_size=64, n_positions=16, n_embd=32, n_layer=2, n_head=2))
+
+
+class Step(TrainerCallback):
+    """Tells the step; and waits, for a model of this size would be trained before it can be killed."""
+
+    def on_step_end(self, args, state, control, **others):
+        print(f"step {state.global_step}", flush=True)
+        time.sleep(0.06)
+
 
 arguments = TrainingArguments(
     output_dir="out",
@@ -27,7 +37,7 @@ arguments = TrainingArguments(
     disable_tqdm=True,
     seed=7,
 )
-trainer = Trainer(model=model, args=arguments, train_dataset=data)
+trainer = Trainer(model=model, args=arguments, train_dataset=data, callbacks=[Step()])
 last = get_last_checkpoint("out") if os.path.isdir("out") else None
 trainer.train(resume_from_checkpoint=last)
 trainer.save_model("final")
