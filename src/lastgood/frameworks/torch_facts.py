@@ -30,7 +30,7 @@ def _asked(question: Callable[[], object]) -> str:
 
 
 def _capability() -> str:
-    return torch.backends.cpu.get_cpu_capability()
+    return str(torch.backends.cpu.get_cpu_capability())
 
 
 def _blas() -> str:

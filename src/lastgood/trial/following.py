@@ -52,6 +52,14 @@ class JobView:
         """Of each rank of the newest attempt that has sent one."""
         return read_heartbeats(self.heartbeat_directory())
 
+    def seen(self) -> tuple[Record | None, dict[int, Heartbeat]]:
+        """The newest attempt and its heartbeats, of which none is older than what the journal says: a program writes down
+        where it begins before it does a step."""
+        beats = self.heartbeats()
+        number = self._record.number if self._record is not None else 0
+        record = self.newest()
+        return record, beats if record is not None and record.number == number else {}
+
     def _read(self, job: JobDirectory, number: int) -> None:
         journal = job.attempts / layout.events_file(number)
         size = journal.stat().st_size if journal.exists() else 0

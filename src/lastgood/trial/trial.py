@@ -188,7 +188,7 @@ class Trial:
                 # What follows are the lines of another attempt of the same launcher.
                 self._told, self._told_attempt = TellingSteps(), attempt
             self._told.note(step_in(self._finder, line.text))
-        record, beats = self._job.newest(), self._job.heartbeats()
+        record, beats = self._job.seen()
         steps = [beat.step for beat in beats.values()]
         saved = [beat.last_good_step for beat in beats.values() if beat.last_good_step >= 0]
         if record is not None and not beats:
