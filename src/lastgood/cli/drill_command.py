@@ -232,6 +232,8 @@ def _call(arguments: argparse.Namespace) -> "Call":
         step_pattern=arguments.step_pattern,
         checkpoints=arguments.checkpoints,
         leave_out=tuple(arguments.leave_out),
+        # As our launcher does: a step that is told late is taken for one that is done late.
+        environment={"PYTHONUNBUFFERED": "1"},
         limit_s=limit_s,
     )
     way = Way.AGAIN if arguments.again else Way.LASTGOOD

@@ -80,6 +80,13 @@ def _judge_resume(struck: Struck, measured: Measured, course: Course) -> Judged:
     blur = measured.blur_steps
     if resumed is None:
         return _judge_by_name(struck, measured, course)
+    if has_skipped(measured):
+        return Judged(
+            Answer.UNKNOWN,
+            f"went on after step {resumed}, and only step {measured.reached_step} was seen to be done before: it skips "
+            "steps, or what it prints comes late",
+            "have it flush its output at each step; if it does, it leaves out steps after a restart",
+        )
     if expected is None:
         if course.has_checkpoints is None:
             if resumed > 0:
@@ -103,6 +110,13 @@ def _judge_resume(struck: Struck, measured: Measured, course: Course) -> Judged:
     return Judged(Answer.PASS, f"went on after step {resumed}, from {source}: {_lost(measured)}", shows_resume=True)
 
 
+def has_skipped(measured: Measured) -> bool:
+    """It went on after a step that, by its output, it had never done."""
+    if measured.resumed_step is None or measured.reached_step is None or not measured.blur_steps:
+        return False
+    return measured.resumed_step > measured.reached_step + measured.blur_steps
+
+
 def _judge_by_name(struck: Struck, measured: Measured, course: Course) -> Judged:
     """Nothing tells the step that it went on after."""
     if measured.restarted_s is not None and course.exit_code != 0 and not course.is_ended_early:
@@ -110,6 +124,13 @@ def _judge_by_name(struck: Struck, measured: Measured, course: Course) -> Judged
     if struck.resumed_name:
         return Judged(
             Answer.UNKNOWN, f"it was handed {struck.resumed_name}; which step it went on after, nothing tells", _PATTERN
+        )
+    if course.exit_code == 0 and measured.reached_step is not None and measured.reached_step == course.final_step:
+        # Steps can be read, so that no pattern is missing: it did none.
+        return Judged(
+            Answer.UNKNOWN,
+            "it was started again and ended well without another step: it was done already",
+            _earlier(struck),
         )
     return Judged(Answer.UNKNOWN, "it was started again; which step it went on after, nothing tells", _PATTERN)
 
@@ -149,7 +170,7 @@ def _judge_fall_back(struck: Struck, measured: Measured, course: Course) -> Judg
             f"{where}, although the checkpoint of step {expected} was whole: {expected - resumed} steps lost beyond it",
         )
     if expected is None and resumed > 0 and damaged_step is None and not is_another:
-        return Judged(Answer.FAIL, f"it went on after step {resumed}: there was no checkpoint but {damaged}")
+        return Judged(Answer.FAIL, f"it went on after step {resumed}: it took {damaged}, which was damaged")
     if resumed == 0:
         return Judged(
             Answer.FAIL, "it began from zero without a word: there was no whole checkpoint left, and it has to refuse"
