@@ -11,12 +11,18 @@ import pytest
 
 from lastgood.cli.main import main
 from lastgood.prove.asked import asked_in_vain
+from lastgood.prove.checkpoint_files import Units
+from lastgood.prove.difference import Comparison
 from lastgood.prove.json_leaves import differing_leaves, without_leaves
+from lastgood.prove.killing import Hit
 from lastgood.prove.output_lines import Finders, series_of_attempts
+from lastgood.prove.plan_of_kills import Kill, Phase, Profile
+from lastgood.prove.resuming import Resumed, resumed_after
 from lastgood.prove.shown import Shown
-from lastgood.prove.watching import Said
+from lastgood.prove.verdict import Answer, Killed, Part, judge
+from lastgood.prove.watching import Said, Written
 from lastgood.trial.lines import Follower
-from lastgood.trial.place import make_place
+from lastgood.trial.place import Place, make_place
 from lastgood.trial.target import Target, Way
 
 
@@ -214,3 +220,41 @@ class TestWhatWasAskedForAndIsNotThere:
     ) -> None:
         assert main(["prove", option, "--", "true"]) == 2
         assert option.partition("=")[0] in capsys.readouterr().err
+
+
+class TestStepsThatNobodyDid:
+    """A run that goes on after a step that it never came to: equal numbers at the steps that both have prove nothing."""
+
+    def after(self, first_again: int) -> Resumed:
+        lines = [Said(step * 0.1, 1, f"step {step}") for step in range(1, 26)]
+        lines += [Said(5.0, 2, f"step {step}") for step in range(first_again, 41)]
+        run = Shown(
+            name="killed-1",
+            place=Place(Path("/nowhere"), "killed-1"),
+            way=Way.AGAIN,
+            began=0.0,
+            duration_s=10.0,
+            exit_code=0,
+            lines=lines,
+            written=[Written(2.05, 2.0, 1, "ck.json", 10, 20, 21)],
+            temporary=[],
+            steps=[],
+            records=[],
+            hits=[HIT],
+            digests={},
+            baseline={},
+        )
+        profile = Profile(10.0, (), last_step=40, first_step=1)
+        return resumed_after(run, HIT, Units(("ck.json",)), profile, r"step (\d+)")
+
+    @pytest.mark.parametrize(
+        ("first_again", "answer"),
+        [(21, Answer.IDENTICAL), (26, Answer.IDENTICAL), (27, Answer.IDENTICAL), (28, Answer.UNKNOWN)],
+    )
+    def test_are_not_passed_over(self, first_again: int, answer: Answer) -> None:
+        equal = Part("logged values", Comparison(kind="identical", compared=20))
+        killed = Killed("killed-1", (HIT,), (self.after(first_again),), 0, 60.0, "", (equal,))
+        assert judge([equal], [killed]).answer is answer
+
+
+HIT = Hit(Kill(Phase.BETWEEN, 1, step=25), True, 2.5, 25, 1, "SIGKILL")

@@ -36,6 +36,8 @@ class Resumed(msgspec.Struct, frozen=True):
     """Names of the whole checkpoints that were there, in order of time, where the command writes its own."""
     is_destroyed: bool = False
     """The kill has left that newest checkpoint unusable."""
+    has_skipped: bool = False
+    """It went on after a step that, by its output, had not been done."""
 
     @property
     def is_from_zero(self) -> bool:
@@ -107,14 +109,17 @@ def _by_output(shown: Shown, hit: Hit, units: Units, profile: Profile, step_patt
             there=tuple(save.path for save in whole),
             is_destroyed=is_destroyed,
         )
+    killed_at = max(before, default=hit.step)
+    step = None if not after else max(after[0] - min(_first(profile), every), 0)
     return Resumed(
-        killed_at=max(before, default=hit.step),
-        step=None if not after else max(after[0] - min(_first(profile), every), 0),
+        killed_at=killed_at,
+        step=step,
         newest_step=newest.step if newest is not None else None,
         newest=newest.path if newest is not None else "",
         slack=every + 1,
         there=tuple(save.path for save in whole),
         is_destroyed=is_destroyed,
+        has_skipped=step is not None and killed_at is not None and step > killed_at + every,
     )
 
 

@@ -164,6 +164,9 @@ def _of_resume(hit: Hit, resumed: Resumed) -> list[tuple[Answer, str]]:
                 f"it resumed from step {resumed.step}{used}, although {newest} was whole: {lost} steps lost",
             )
         ]
+    if resumed.has_skipped:
+        text = f"it went on after step {resumed.step}, and only step {resumed.killed_at} was seen to be done before"
+        return [(Answer.UNKNOWN, f"{text}: it skips steps, or what it prints comes late")]
     return []
 
 
