@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from lastgood.prove.verdict import Answer, Killed, Part, judge
 from lastgood.prove.watching import Said, Written
 from lastgood.trial.lines import Follower
 from lastgood.trial.place import Place, make_place
+from lastgood.trial.processes import is_alive
 from lastgood.trial.target import Target, Way
 
 
@@ -258,3 +261,37 @@ class TestStepsThatNobodyDid:
 
 
 HIT = Hit(Kill(Phase.BETWEEN, 1, step=25), True, 2.5, 25, 1, "SIGKILL")
+
+
+TAKES_SIGINT = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background of a shell ignores it
+from lastgood.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_the_job_and_says_so_and_leaves_nothing(tmp_path: Path) -> None:
+    work, temporary = tmp_path / "work", tmp_path / "temporary"
+    work.mkdir()
+    temporary.mkdir()
+    (work / "loop.py").write_text(
+        "import os, time\nopen(os.environ['PID_FILE'], 'w').write(str(os.getpid()))\ntime.sleep(60)"
+    )
+    command = subprocess.Popen(
+        [sys.executable, "-c", TAKES_SIGINT, "prove", "--", sys.executable, "loop.py"],
+        cwd=work,
+        env={**os.environ, "TMPDIR": str(temporary), "PID_FILE": str(tmp_path / "pid")},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    end = time.monotonic() + 60
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+        assert time.monotonic() < end and command.poll() is None
+        time.sleep(0.01)
+    command.send_signal(signal.SIGINT)
+    _, said = command.communicate(timeout=60)
+    assert (command.returncode, "interrupted: nothing of the job runs" in said) == (130, True)
+    assert not is_alive(int((tmp_path / "pid").read_text()))
+    assert not list(temporary.iterdir())

@@ -73,6 +73,7 @@ def execute(parsed: argparse.Namespace) -> int:
 
     from lastgood.cli import output
     from lastgood.cli.prove_text import Progress
+    from lastgood.core.errors import EXIT_INTERRUPTED
     from lastgood.drill.deferring import EndedError, ending_by_exception
     from lastgood.prove.documenting import document_of
     from lastgood.prove.junit import junit
@@ -97,6 +98,9 @@ def execute(parsed: argparse.Namespace) -> int:
     except EndedError as ended:
         output.note(f"ended by signal {ended.number}: nothing of the job runs")
         return 128 + ended.number
+    except KeyboardInterrupt:
+        output.note("interrupted: nothing of the job runs")
+        return EXIT_INTERRUPTED
     finally:
         progress.end()
         if not is_kept:
