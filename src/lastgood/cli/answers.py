@@ -12,7 +12,7 @@ from lastgood.audit.formats.answers import AuditAnswer, ExplainAnswer
 from lastgood.drill.answer import DrillAnswer
 from lastgood.plan.document import PlanAnswer
 from lastgood.plan.history.answer import AccountingAnswer
-from lastgood.prove.document import ProveAnswer
+from lastgood.prove.document import ComparedRuns, ProveAnswer
 from lastgood.report.model import FleetReport
 
 
@@ -355,6 +355,7 @@ ANSWERS: dict[str, type[msgspec.Struct]] = {
     "plan": PlanAnswer,
     "drill": DrillAnswer,
     "prove": ProveAnswer,
+    "prove --compare": ComparedRuns,
     "app list": AppListAnswer,
     "app check": AppCheckAnswer,
     "app transparent": AppTransparentAnswer,

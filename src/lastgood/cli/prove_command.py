@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from lastgood.prove.difference import Tolerance
     from lastgood.prove.runner import Request
     from lastgood.trial.target import Way
 
@@ -24,13 +25,17 @@ examples:
   lastgood prove --checkpoints 'out/*.pt' --resume-arg '--resume {checkpoint}' -- python train.py
   lastgood prove --app gromacs --rtol 1e-5 -- gmx mdrun -s topol.tpr -reprod
   lastgood prove --kills 5 --junit proof.xml -- python train.py
+  lastgood prove --compare runs/first runs/again
 """
 RUN_OPTIONS = ("app", "checkpoints", "resume_arg", "save_every", "grace", "hang_timeout", "restart_on")
 """Options of `lastgood run` that are passed on."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.usage = "lastgood prove [options] [options of lastgood run] -- COMMAND [ARGUMENT ...]"
+    parser.usage = (
+        "lastgood prove [options] [options of lastgood run] -- COMMAND [ARGUMENT ...]\n"
+        "       lastgood prove --compare A B [--rtol X] [--atol X] [--json]"
+    )
     parser.epilog = EPILOG
     add = parser.add_argument
     add("--kills", type=int, default=2, metavar="N", help="how many runs are killed (default: 2)")
@@ -61,6 +66,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--statistical", action="append", default=[], metavar="NAME[:ERROR]", help="a value of a Monte "
         "Carlo job, with the name of its standard error: compared by --bound; may be repeated")  # fmt: skip
     what.add_argument("--bound", type=float, default=3.0, metavar="X", help="allowed standard errors (default: 3)")
+    add("--compare", nargs=2, metavar=("A", "B"), help="run nothing: hold two jobs, files or directories that are there "
+        "against each other")  # fmt: skip
     add("--junit", metavar="FILE", help="write the answer as JUnit XML, too")
     add("--json", action="store_true", help="print JSON instead of text")
     add("words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the command and its arguments")
@@ -82,6 +89,8 @@ def execute(parsed: argparse.Namespace) -> int:
     from lastgood.prove.verdict import Answer
     from lastgood.trial.place import remove
 
+    if parsed.compare:
+        return _compare(parsed)
     root = Path(parsed.keep) if parsed.keep else None
     request = _request(parsed, root or Path())
     if root is None:
@@ -115,6 +124,37 @@ def execute(parsed: argparse.Namespace) -> int:
     return proof.verdict.answer.exit_code
 
 
+def _compare(parsed: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from lastgood.cli import output
+    from lastgood.core.errors import UsageError
+    from lastgood.prove.documenting import document_of_two
+    from lastgood.prove.two_runs import compare_two, page_of_two
+
+    if parsed.words:
+        raise UsageError("--compare and a command", remedy="leave the command out: nothing is run")
+    left, right = parsed.compare
+    two = compare_two(Path(left), Path(right), _tolerance(parsed))
+    if parsed.json:
+        output.put_json(document_of_two(left, right, two))
+    else:
+        output.put(page_of_two(left, right, two))
+    return two.answer.exit_code
+
+
+def _tolerance(parsed: argparse.Namespace) -> "Tolerance":
+    import math
+
+    from lastgood.core.errors import UsageError
+    from lastgood.prove.difference import Tolerance
+
+    for name in ("rtol", "atol"):
+        if not math.isfinite(value := getattr(parsed, name)) or value < 0:
+            raise UsageError(f"--{name} {value}: give a number that is not less than 0")
+    return Tolerance(parsed.rtol, parsed.atol)
+
+
 def _request(parsed: argparse.Namespace, root: "Path") -> "Request":
     """Checked as far as that goes without starting anything. Raises UsageError."""
     import math
@@ -123,7 +163,6 @@ def _request(parsed: argparse.Namespace, root: "Path") -> "Request":
 
     from lastgood.core.errors import UsageError
     from lastgood.core.units import parse_duration
-    from lastgood.prove.difference import Tolerance
     from lastgood.prove.runner import Request
     from lastgood.trial.target import Target
 
@@ -138,11 +177,9 @@ def _request(parsed: argparse.Namespace, root: "Path") -> "Request":
     if not directory.is_dir():
         raise UsageError(f"--directory {parsed.directory}: no such directory")
     limit_s = parse_duration(parsed.limit)
-    for name in ("rtol", "atol", "bound"):
-        if not math.isfinite(getattr(parsed, name)):
-            raise UsageError(f"--{name} {getattr(parsed, name)}: everything, or nothing, would be allowed")
-    if limit_s <= 0 or parsed.rtol < 0 or parsed.atol < 0 or parsed.bound <= 0:
-        raise UsageError("--limit and --bound must be more than nothing, --rtol and --atol not less than 0")
+    tolerance = _tolerance(parsed)
+    if limit_s <= 0 or not math.isfinite(parsed.bound) or parsed.bound <= 0:
+        raise UsageError("--limit and --bound must be more than nothing, and the bound a number")
     options = _options(parsed)
     is_again = parsed.again or bool(resume)
     _check_ways(parsed, options, is_again=is_again)
@@ -165,7 +202,7 @@ def _request(parsed: argparse.Namespace, root: "Path") -> "Request":
         seed=parsed.seed,
         values=_values(parsed.value),
         files=tuple(parsed.file),
-        tolerance=Tolerance(parsed.rtol, parsed.atol),
+        tolerance=tolerance,
         statistical=tuple(_statistical(text) for text in parsed.statistical),
         bound=parsed.bound,
     )

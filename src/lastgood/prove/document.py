@@ -102,3 +102,12 @@ class ProveAnswer(_Answer):
         list[str], _says("the last lines of the output of the run that decided, where the answer is no")
     ]
     kept: Annotated[str, _says("the directory in which the runs are kept; empty if it was removed")]
+
+
+class ComparedRuns(_Answer):
+    format: Annotated[int, _says("of this document")]
+    compared: Annotated[list[str], _says("the two, as they were named")]
+    answer: Annotated[AnswerName, _says("the answer to all")]
+    reason: Annotated[str, _says("why")]
+    parts: Annotated[list[ProvedPart], _says("what was compared; the first of the two counts as undisturbed")]
+    notes: Annotated[list[str], _says("environments that differ, and what only one of them has")]

@@ -6,6 +6,7 @@ from lastgood.prove.checkpoint_files import Units
 from lastgood.prove.difference import Comparison, Difference
 from lastgood.prove.document import (
     FORMAT,
+    ComparedRuns,
     ProveAnswer,
     ProvedCause,
     ProvedDifference,
@@ -15,6 +16,7 @@ from lastgood.prove.document import (
 )
 from lastgood.prove.runner import Proof
 from lastgood.prove.shown import Shown
+from lastgood.prove.two_runs import TwoRuns
 from lastgood.prove.verdict import Killed, Part
 
 
@@ -37,6 +39,17 @@ def document_of(proof: Proof, command: Sequence[str], kept: str) -> ProveAnswer:
         notes=list(proof.notes),
         output_tail=_tail(proof),
         kept=kept,
+    )
+
+
+def document_of_two(left: str, right: str, two: TwoRuns) -> ComparedRuns:
+    return ComparedRuns(
+        format=FORMAT,
+        compared=[left, right],
+        answer=two.answer.value,
+        reason=two.reason,
+        parts=[_part(Part(name, comparison)) for name, comparison in two.parts],
+        notes=list(two.notes),
     )
 
 

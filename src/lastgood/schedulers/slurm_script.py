@@ -91,7 +91,9 @@ def planned_interval_s(text: str) -> float | None:
     506.2
     """
     for line in text.splitlines():
-        if line.startswith(_PLANNED) and (match := re.fullmatch(r"([0-9]{1,9}\.[0-9]) s\.", line.removeprefix(_PLANNED))):
+        if line.startswith(_PLANNED) and (
+            match := re.fullmatch(r"([0-9]{1,9}\.[0-9]) s\.", line.removeprefix(_PLANNED))
+        ):
             return float(match[1])
     return None
 
