@@ -166,7 +166,7 @@ def shorten(text: str, width: int) -> str:
     """Cut in the middle: the end of a path tells more than its begin.
 
     >>> shorten("/scratch/ada/runs/example-1", 16)
-    '/sc...example-1'
+    '/scr...example-1'
     """
     text = plain(text)
     if len(text) <= width:
