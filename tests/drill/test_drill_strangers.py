@@ -4,6 +4,7 @@ import pytest
 
 from lastgood.drill.fault import Answer
 from lastgood.drill.measure import Measured
+from lastgood.drill.quiet import QUIET_S, Quiet
 
 from .test_drill_verdict import course, judged, measured, struck
 
@@ -23,3 +24,13 @@ def test_where_steps_can_be_read_nobody_is_told_to_say_how() -> None:
     assert told.answer is Answer.UNKNOWN
     assert "--step-pattern" not in told.remedy
     assert "earlier moment" in told.remedy
+
+
+def test_a_job_that_does_nothing_for_long_is_said_once_each_time_and_how_long_it_is_waited_for() -> None:
+    quiet = Quiet(limit_s=3600.0)
+    assert quiet.told(0.0, (1, 1), 0.0) == ""
+    assert quiet.told(QUIET_S - 1, (1, 1), QUIET_S - 1) == ""
+    assert "at most 59 min" in quiet.told(QUIET_S + 1, (1, 1), 60.0)
+    assert quiet.told(QUIET_S + 2, (1, 1), 61.0) == ""
+    assert quiet.told(100.0, (2, 1), 100.0) == ""
+    assert quiet.told(100.0 + QUIET_S, (2, 1), 100.0 + QUIET_S) != ""

@@ -18,6 +18,7 @@ from lastgood.drill.deferring import deferred_signals
 from lastgood.drill.fault import Call, Calm, Fault, Injected, NoVictimError, Saved
 from lastgood.drill.journal import FileJournal
 from lastgood.drill.measure import Watch, measure
+from lastgood.drill.quiet import Quiet
 from lastgood.drill.scene import TrialScene
 from lastgood.drill.spec import Kind, Spec
 from lastgood.drill.when import caught_in, is_due
@@ -136,6 +137,7 @@ class Runner:
         self._began = trial.began
         self._journal.note("started", way=trial.way.value, words=trial.words(), place=str(self._place.path))
         is_over_limit = is_ended_early = False
+        quiet = Quiet(self._order.limit_s)
         last = scene.look()
         while True:
             last = scene.look()
@@ -150,6 +152,8 @@ class Runner:
             if self._order.is_until_recovered and self._is_all_come_through():
                 is_ended_early = True
                 break
+            if said := quiet.told(last.at, (scene.steps.changes, last.start), last.at - self._began):
+                self._say(said)
             if last.at - self._began > self._order.limit_s:
                 is_over_limit = True
                 break
