@@ -295,3 +295,12 @@ def test_ctrl_c_ends_the_job_and_says_so_and_leaves_nothing(tmp_path: Path) -> N
     assert (command.returncode, "interrupted: nothing of the job runs" in said) == (130, True)
     assert not is_alive(int((tmp_path / "pid").read_text()))
     assert not list(temporary.iterdir())
+
+
+def test_two_undisturbed_runs_that_end_at_different_steps_are_said_to() -> None:
+    shorter = Part("logged values", Comparison(kind="identical", compared=15), ends_at=15, should_end_at=20)
+    equal = Part("logged values", Comparison(kind="identical", compared=20))
+    resumed = Resumed(killed_at=15, step=10, newest_step=10, newest="ck.json")
+    verdict = judge([shorter], [Killed("killed-1", (HIT,), (resumed,), 0, 60.0, "", (equal,))])
+    assert verdict.answer is Answer.NOT_DETERMINISTIC
+    assert "end at different steps" in verdict.reason

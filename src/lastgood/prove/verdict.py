@@ -113,7 +113,8 @@ def judge(pair: Sequence[Part], runs: Sequence[Killed]) -> Verdict:
     worst = max(judged, key=lambda one: _GRAVITY.index(one.answer))
     if worst.answer in (Answer.IDENTICAL, Answer.WITHIN, Answer.UNKNOWN) and not is_deterministic:
         first = _first_of(pair)
-        return Verdict(Answer.NOT_DETERMINISTIC, f"two undisturbed runs differ: {first}" if first else "", judged)
+        what = f"two undisturbed runs differ: {first}" if first else "two undisturbed runs end at different steps"
+        return Verdict(Answer.NOT_DETERMINISTIC, what, judged)
     if worst.answer in (Answer.IDENTICAL, Answer.WITHIN) and all(_began_at_zero(run) for run in runs):
         text = "every kill came before a first checkpoint: nothing was resumed; let it run longer, or save more often"
         return Verdict(Answer.UNKNOWN, text, judged)
