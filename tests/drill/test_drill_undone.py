@@ -11,7 +11,7 @@ import pytest
 
 from drill.drills import HERE, start
 from lastgood.core.signals import SIGSTOP
-from lastgood.drill.deferring import deferred_signals
+from lastgood.trial.deferring import deferred_signals
 from lastgood.drill.fault import Call, Fault, Injected, Options, Scene
 from lastgood.drill.journal import FileJournal, read_journal
 from lastgood.drill.runner import Order, Runner

@@ -140,10 +140,10 @@ def execute(arguments: argparse.Namespace) -> int:
 def _drill(arguments: argparse.Namespace, call: "Call") -> int:
     from lastgood.cli import drill_slurm
     from lastgood.core.errors import UsageError
-    from lastgood.drill.deferring import EndedError, ending_by_exception
     from lastgood.drill.load import parse_load
     from lastgood.drill.whole import check, run_drill
     from lastgood.launch.process import check_command
+    from lastgood.trial.deferring import EndedError, ending_by_exception
     from lastgood.trial.place import remove
     from lastgood.trial.target import step_finder
 

@@ -81,12 +81,12 @@ def execute(parsed: argparse.Namespace) -> int:
     from lastgood.cli import output
     from lastgood.cli.prove_text import Progress
     from lastgood.core.errors import EXIT_INTERRUPTED
-    from lastgood.drill.deferring import EndedError, ending_by_exception
     from lastgood.prove.documenting import document_of
     from lastgood.prove.junit import junit
     from lastgood.prove.page import page
     from lastgood.prove.runner import prove
     from lastgood.prove.verdict import Answer
+    from lastgood.trial.deferring import EndedError, deferred_signals, ending_by_exception
     from lastgood.trial.place import remove
 
     if parsed.compare:
@@ -113,7 +113,8 @@ def execute(parsed: argparse.Namespace) -> int:
     finally:
         progress.end()
         if not is_kept:
-            remove(root)
+            with deferred_signals():
+                remove(root)
     answer = document_of(proof, request.target.command, str(root) if is_kept else "")
     if parsed.junit:
         _write(Path(parsed.junit), junit(answer))

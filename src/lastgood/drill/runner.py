@@ -14,7 +14,6 @@ from lastgood.core.accounting import Record
 from lastgood.core.errors import LastgoodError
 from lastgood.drill.collect import added_options, came_through, ended_as, final_step, last_words, refusal, resumed_name
 from lastgood.drill.course import NEVER_CAME, Course, Struck
-from lastgood.drill.deferring import deferred_signals
 from lastgood.drill.fault import Call, Calm, Fault, Injected, NoVictimError, Saved
 from lastgood.drill.journal import FileJournal
 from lastgood.drill.measure import Watch, measure
@@ -22,6 +21,7 @@ from lastgood.drill.quiet import Quiet
 from lastgood.drill.scene import TrialScene
 from lastgood.drill.spec import Kind, Spec
 from lastgood.drill.when import caught_in, is_due
+from lastgood.trial.deferring import deferred_signals
 from lastgood.trial.place import Place
 from lastgood.trial.target import Way
 from lastgood.trial.trial import AGAIN_LIMIT, LOOK_S, Sight, Trial

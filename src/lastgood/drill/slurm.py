@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from lastgood.core.accounting import Record
 from lastgood.core.errors import LastgoodError, UsageError
 from lastgood.drill.course import Course, Struck
-from lastgood.drill.deferring import deferred_signals
 from lastgood.drill.fault import Call, Consequence, Injected, NoVictimError
 from lastgood.drill.journal import FileJournal
 from lastgood.drill.measure import Measured, StepLog, Watch, measure
@@ -21,6 +20,7 @@ from lastgood.drill.slurm_job import SlurmJob
 from lastgood.drill.spec import Kind, Spec, When
 from lastgood.drill.verdict import Judged, judge, judge_end, judge_fault
 from lastgood.drill.whole import Drilled, Request
+from lastgood.trial.deferring import deferred_signals
 from lastgood.trial.place import make_place
 from lastgood.trial.target import Way
 from lastgood.trial.trial import Sight

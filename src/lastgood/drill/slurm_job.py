@@ -13,10 +13,10 @@ import msgspec
 from lastgood.core.accounting import Record
 from lastgood.core.errors import LastgoodError, SchedulerError
 from lastgood.core.layout import Env
-from lastgood.drill.deferring import deferred_signals
 from lastgood.schedulers.slurm_commands import SlurmCommands
 from lastgood.store.catalogue import list_checkpoints
 from lastgood.store.jobdir import open_job
+from lastgood.trial.deferring import deferred_signals
 from lastgood.trial.following import JobView
 from lastgood.trial.lines import Follower, TellingSteps
 from lastgood.trial.place import Place

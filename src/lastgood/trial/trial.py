@@ -18,6 +18,7 @@ from lastgood.core.heartbeat import Heartbeat
 from lastgood.core.layout import Env
 from lastgood.trial import place as places
 from lastgood.trial import processes
+from lastgood.trial.deferring import deferred_signals
 from lastgood.trial.following import JobView
 from lastgood.trial.lines import Follower, TellingSteps, attempt_in
 from lastgood.trial.place import Place
@@ -108,7 +109,9 @@ class Trial:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self.end()
+        # Whoever is told to end twice ends what he has started first.
+        with deferred_signals():
+            self.end()
 
     def wrap(self, words: list[str]) -> None:
         """Put words before the command, in each start to come: a program that runs it."""

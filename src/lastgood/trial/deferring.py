@@ -1,4 +1,4 @@
-"""Signals that wait while faults are undone: a second Ctrl-C must not leave a process frozen or a disk full."""
+"""Signals that wait while a job is ended and faults are undone: a second Ctrl-C must not leave a process, or a full disk."""
 
 import os
 import signal
