@@ -34,6 +34,7 @@ exit codes:
    0  there is a report of each job
   65  one is damaged; the others are reported on
   66  there is no such job; the others are reported on
+  69  a number of a Slurm job was given, and Slurm cannot be asked
   74  one could not be read; the others are reported on
   76  one was written by a newer version; the others are reported on
 """
