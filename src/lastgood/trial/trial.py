@@ -20,6 +20,7 @@ from lastgood.trial import place as places
 from lastgood.trial import processes
 from lastgood.trial.deferring import deferred_signals
 from lastgood.trial.following import JobView
+from lastgood.trial.guard import Guard
 from lastgood.trial.lines import Follower, TellingSteps, attempt_in
 from lastgood.trial.place import Place
 from lastgood.trial.target import Target, Way, environment_for, launcher_words, step_finder, step_in
@@ -94,6 +95,7 @@ class Trial:
         """Of each start that has ended; minus the signal if one ended it."""
         self._python = python
         self._process: subprocess.Popen[bytes] | None = None
+        self._guard: Guard | None = None
         self._follower = Follower(place.output)
         self._job = JobView(place.job, place.heartbeats)
         self._finder = step_finder(target.step_pattern)
@@ -147,6 +149,7 @@ class Trial:
             own |= {Env.JOB: str(self.place.job), Env.HEARTBEATS: str(self.place.heartbeats)}
             places.forget_heartbeats(self.place)
         self._told = TellingSteps()
+        self._guard = self._guard or Guard(self.token)
         with self.place.output.open("ab") as output:
             try:
                 self._process = subprocess.Popen(
@@ -301,6 +304,9 @@ class Trial:
         if self._process is not None:
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(5)
+        if self._guard is not None:
+            self._guard.let_go()
+            self._guard = None
         if left:
             raise LastgoodError(
                 f"processes {', '.join(map(str, left))} of a trial do not die", remedy="end them by hand"
