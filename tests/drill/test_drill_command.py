@@ -46,6 +46,8 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]
         (["--random", "3", "--rate", "often"], "--rate often"),
         (["--random", "3", "--mtti", "5s", "--shape", "0"], "--shape 0"),
         (["--mtti", "5s"], "go with --random"),
+        (["--speed-up", "10"], "give it with --replay"),
+        (["--nodes", "4"], "give it with --replay"),
         (["--limit", "0s"], "--limit 0s"),
         (["--quick", "--bill"], "one of --quick and --bill"),
         (["--fault", "kill-at-every-operation@step=3"], "leave @step=3 out"),

@@ -252,6 +252,8 @@ def _specs(arguments: argparse.Namespace, seed: int) -> "list[Spec]":
     mean_s = parse_duration(arguments.mtti) if arguments.mtti else None
     if arguments.rate:
         mean_s = _mean_of_rate(arguments.rate)
+    if not arguments.replay and (arguments.speed_up != 1.0 or arguments.nodes != 1):
+        raise UsageError("--speed-up and --nodes are of a failure history", remedy="give it with --replay")
     if arguments.replay:
         told = read_history(Path(arguments.replay))
         if told.failures:
