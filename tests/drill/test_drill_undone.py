@@ -11,11 +11,11 @@ import pytest
 
 from drill.drills import HERE, start
 from lastgood.core.signals import SIGSTOP
-from lastgood.trial.deferring import deferred_signals
 from lastgood.drill.fault import Call, Fault, Injected, Options, Scene
 from lastgood.drill.journal import FileJournal, read_journal
 from lastgood.drill.runner import Order, Runner
 from lastgood.drill.spec import parse_spec
+from lastgood.trial.deferring import deferred_signals
 from lastgood.trial.place import make_place
 from lastgood.trial.processes import is_alive
 from lastgood.trial.target import Target, Way

@@ -51,8 +51,9 @@ def test_a_program_that_takes_a_torn_file_fails(tmp_path: Path) -> None:
 
 
 def test_a_single_checkpoint_that_is_damaged_stops_the_job_and_that_is_said(tmp_path: Path) -> None:
-    done = plain(tmp_path, "in-place", "--again", *STEPS, *FILES, *KILL, "--fault", "truncate@step=42")
-    assert done.answer.verdict == "pass", done.answer
+    # No kill before: on a busy machine it may come in the middle of a save, which leaves a torn file, too.
+    done = plain(tmp_path, "in-place", "--again", *STEPS, *FILES, "--fault", "truncate@step=42")
+    assert done.fault("truncate").verdict == "pass", done.answer
     assert done.fault("truncate").remedy == "keep more than one checkpoint"
     assert done.answer.disturbed is not None
     assert done.answer.disturbed.exit_code == 1

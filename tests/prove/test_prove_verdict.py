@@ -93,6 +93,12 @@ def test_beginning_at_zero_without_any_checkpoint_is_right_and_proves_nothing():
     assert judge([EQUAL], [at_zero, killed(EQUAL)]).answer is Answer.IDENTICAL
 
 
+def test_where_the_step_that_it_went_on_after_was_not_seen_equal_numbers_prove_nothing():
+    verdict = judge([EQUAL], [killed(EQUAL, resumed=Resumed(15, None, 10, "out/step_10.pt"))])
+    assert verdict.answer is Answer.UNKNOWN
+    assert "nothing shows that it resumed" in verdict.reason
+
+
 def test_resuming_from_an_older_checkpoint_lost_work_though_the_numbers_are_equal():
     verdict = judge([EQUAL], [killed(EQUAL, resumed=Resumed(15, 4, 10, "out/step_10.pt", slack=2))])
     assert verdict.answer is Answer.LOST_WORK

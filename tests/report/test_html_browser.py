@@ -254,7 +254,7 @@ import numpy as np
 import lastgood
 values = np.zeros(1000)
 run = lastgood.Run({"values": values}, every=10)
-for step in run.steps(120):
+for step in run.steps(400):
     values += 1
     time.sleep(0.02)
 """
@@ -275,7 +275,7 @@ def test_the_page_of_a_job_that_was_really_killed_shows_its_journal(browser, tmp
         for name, output in (("json", "report.json"), ("html", "report.html")):
             assert main(["report", str(job), "--format", name, "--output", str(tmp_path / output)]) == 0
     (report,) = msgspec.json.decode((tmp_path / "report.json").read_bytes(), type=FleetReport).jobs
-    assert len(report.attempts) == 3 and report.reached_step == 120
+    assert len(report.attempts) == 3 and report.reached_step == 400
     browser.look_as()
     browser.open(tmp_path / "report.html")
     assert (browser.requests, browser.complaints, browser.ask(COLLISIONS)) == ([], [], [])

@@ -4,7 +4,7 @@ import math
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lastgood.core.accounting import Account, Record, with_ends_moved_inside
@@ -263,6 +263,9 @@ def journals(draw: st.DrawFn) -> list[Record]:
 
 
 @given(journals(), st.none() | STEP, st.booleans())
+@example(
+    [Record(1, BEGAN, "a", False, [Event("finished", BEGAN, {"step": 0}), Event("launched", BEGAN + 1)])], None, False
+)
 @settings(max_examples=100, deadline=None)
 def test_the_spans_of_any_journal_cover_its_whole_time_once(
     records: list[Record], last_good: int | None, is_running: bool

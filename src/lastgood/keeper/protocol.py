@@ -338,7 +338,9 @@ def printable(text: str) -> str:
 
 def failed(step: int, error: LastgoodError) -> Failed:
     texts = [printable(text) for text in (error.what, error.safe, error.remedy)]
-    return Failed(step, type(error).__name__, *texts)
+    # The other side knows the classes of core only.
+    known = next(kind for kind in type(error).__mro__ if kind.__module__ == LastgoodError.__module__)
+    return Failed(step, known.__name__, *texts)
 
 
 def pack(order: Order) -> int:

@@ -115,9 +115,8 @@ def judge(pair: Sequence[Part], runs: Sequence[Killed]) -> Verdict:
         first = _first_of(pair)
         what = f"two undisturbed runs differ: {first}" if first else "two undisturbed runs end at different steps"
         return Verdict(Answer.NOT_DETERMINISTIC, what, judged)
-    if worst.answer in (Answer.IDENTICAL, Answer.WITHIN) and all(_began_at_zero(run) for run in runs):
-        text = "every kill came before a first checkpoint: nothing was resumed; let it run longer, or save more often"
-        return Verdict(Answer.UNKNOWN, text, judged)
+    if worst.answer in (Answer.IDENTICAL, Answer.WITHIN) and not any(_shows_resume(run) for run in runs):
+        return Verdict(Answer.UNKNOWN, _nothing_resumed(runs), judged)
     return Verdict(worst.answer, worst.reason, judged)
 
 
@@ -223,10 +222,17 @@ def _equal(run: Killed) -> tuple[Answer, str]:
     return Answer.IDENTICAL, f"{told} equal bit for bit"
 
 
-def _began_at_zero(run: Killed) -> bool:
-    """It was seen to begin at zero each time, and there was nothing to resume from: that its numbers are equal proves
-    nothing."""
-    return all(one.step is not None and one.step <= 0 and not one.newest for one in run.resumed)
+def _shows_resume(run: Killed) -> bool:
+    """It was seen to go on after a step, or no step can be seen and `_of_time` had nothing to say: that the numbers of a
+    run that began at zero are equal proves nothing."""
+    has_steps = any(hit.step is not None for hit in run.hits)
+    return any((one.step or 0) > 0 or (one.step is None and not has_steps) for one in run.resumed)
+
+
+def _nothing_resumed(runs: Sequence[Killed]) -> str:
+    if all(one.step is not None for run in runs for one in run.resumed):
+        return "every kill came before a first checkpoint: nothing was resumed; let it run longer, or save more often"
+    return "which step it went on after was not seen in any run: nothing shows that it resumed"
 
 
 def _ending(run: Killed) -> str:

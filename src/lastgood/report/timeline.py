@@ -166,7 +166,7 @@ def _base(
         if launched is None or has_library:
             return sequence(begin, ("restarting", end))
         if account.outcome == "finished":
-            return sequence(begin, ("restarting", launched.at), ("useful", end))
+            return sequence(begin, ("restarting", min(launched.at, end)), ("useful", end))
         doubts.append("its program says nothing of what it does, and leaves no checkpoint that is known")
         return sequence(begin, ("restarting", min(launched.at, end)), ("unseen", end))
     # A file of an earlier moment, or a clock that was set back, must not move the end of the attempt.
