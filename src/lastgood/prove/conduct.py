@@ -84,6 +84,7 @@ def _conduct(
             if not hit.is_hit:
                 break
             if way is not Way.LASTGOOD:
+                watch.end_start(trial.starts)
                 trial.start()
         digests = Digests(place)
         code = _finish(trial, watch, digests if way is Way.LASTGOOD else None, end, tell)
@@ -126,6 +127,7 @@ def _finish(
             is_asked = trial.way is Way.LASTGOOD and code in AGAIN_CODES
             if not is_asked or trial.starts - starts >= _STARTS_AFTER_A_KILL:
                 return code
+            watch.end_start(trial.starts)
             trial.start()
         if time.monotonic() > end:
             return None

@@ -77,6 +77,11 @@ class Watch:
         if time.monotonic() >= self._next_at or not sight.is_running:
             self.look_at_files(sight.start, sight.step)
 
+    def end_start(self, start: int) -> None:
+        """Nothing of that start writes any more: its last line is whole, and is not joined with what the next one says."""
+        now = time.time()
+        self.lines += [Said(now, start, line.text) for line in self._follower.new_lines(now, is_over=True)]
+
     def look_at_files(self, start: int, step: int | None) -> None:
         began = time.monotonic()
         now = stamps_below(self._place.work)
