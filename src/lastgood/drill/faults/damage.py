@@ -5,6 +5,7 @@ It must fall back to one before, or refuse to start; what it must not do is take
 
 import os
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,7 +20,7 @@ _BLOCK_BYTES = 4096
 _SETTLE_S = 30.0
 
 
-class _Damage(Fault):
+class _Damage(Fault, ABC):
     consequence = Consequence.FALL_BACK
 
     def __init__(self, options: Options) -> None:
@@ -68,9 +69,9 @@ class _Damage(Fault):
         """Which files of the checkpoint are hit: the largest, unless a kind of damage has its own choice."""
         return [largest(victim.files)]
 
+    @abstractmethod
     def damage(self, path: Path, scene: Scene) -> str:
         """Do it; what was done, for a person."""
-        raise NotImplementedError
 
 
 class Truncate(_Damage):

@@ -6,6 +6,7 @@ command is first started, out of the way until the fault is injected, and again 
 
 import errno
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -30,7 +31,7 @@ _shared: dict[Path, tuple[FaultyDisk, int]] = {}
 """Disks that are mounted, with how many faults use them: one is not mounted twice on a directory."""
 
 
-class DiskFault(Fault):
+class DiskFault(Fault, ABC):
     """What the three have in common. Two of them on one directory share the disk: healing one heals the other."""
 
     consequence = Consequence.GO_ON
@@ -65,12 +66,13 @@ class DiskFault(Fault):
         self.spoil(disk)
         return Injected(at, f"{self.words()} ({self._path.name}/)", paths=(str(self._path),), evidence=self.evidence())
 
+    @abstractmethod
     def spoil(self, disk: FaultyDisk) -> None:
-        raise NotImplementedError
+        """Begin with it."""
 
+    @abstractmethod
     def words(self) -> str:
         """What happens to the disk, for a person."""
-        raise NotImplementedError
 
     def evidence(self) -> dict[str, Any]:
         return {}
