@@ -6,6 +6,7 @@ has come through, at the latest at the end of the drill, whatever has happened. 
 """
 
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from enum import Enum
 from pathlib import Path
@@ -116,7 +117,7 @@ class Scene(Protocol):
         caller's affair."""
 
 
-class Fault:
+class Fault(ABC):
     """One kind of failure. A subclass says what it is, and overrides what it needs."""
 
     name: ClassVar[str]
@@ -140,9 +141,9 @@ class Fault:
     def prepare(self, scene: Scene) -> None:
         """Set up what has to be there before the command is first started."""
 
+    @abstractmethod
     def inject(self, scene: Scene) -> Injected:
         """Cause it. Raises NoVictimError if there is nothing that it could be done to."""
-        raise NotImplementedError
 
     def took_effect(self, scene: Scene, injected: Injected) -> bool | None:
         """True once it shows; False if it does not, or not yet: it is asked again for a while. None: it cannot be told."""

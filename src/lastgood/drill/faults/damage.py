@@ -5,7 +5,7 @@ It must fall back to one before, or refuse to start; what it must not do is take
 
 import os
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,7 +20,7 @@ _BLOCK_BYTES = 4096
 _SETTLE_S = 30.0
 
 
-class _Damage(Fault, ABC):
+class _Damage(Fault):
     consequence = Consequence.FALL_BACK
 
     def __init__(self, options: Options) -> None:

@@ -6,7 +6,7 @@ command is first started, out of the way until the fault is injected, and again 
 
 import errno
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -31,7 +31,7 @@ _shared: dict[Path, tuple[FaultyDisk, int]] = {}
 """Disks that are mounted, with how many faults use them: one is not mounted twice on a directory."""
 
 
-class DiskFault(Fault, ABC):
+class DiskFault(Fault):
     """What the three have in common. Two of them on one directory share the disk: healing one heals the other."""
 
     consequence = Consequence.GO_ON
