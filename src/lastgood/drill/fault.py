@@ -127,7 +127,7 @@ class Fault(ABC):
     lasts_s: float | None = None
     """Healed so long after its injection; None: when the job has come through it, or at the end of the drill."""
 
-    def __init__(self, options: "Options") -> None:
+    def __init__(self, options: "Options") -> None:  # noqa: B027 - many have nothing to do
         """Take what was given on the command line. Raises UsageError for what does not fit."""
 
     def missing(self, call: Call) -> str:
@@ -138,7 +138,7 @@ class Fault(ABC):
         """Options of `lastgood run` that it needs; one that the user has given himself is left as it is."""
         return ()
 
-    def prepare(self, scene: Scene) -> None:
+    def prepare(self, scene: Scene) -> None:  # noqa: B027 - many have nothing to do
         """Set up what has to be there before the command is first started."""
 
     @abstractmethod
@@ -149,10 +149,10 @@ class Fault(ABC):
         """True once it shows; False if it does not, or not yet: it is asked again for a while. None: it cannot be told."""
         return True
 
-    def heal(self, scene: Scene) -> None:
+    def heal(self, scene: Scene) -> None:  # noqa: B027 - many have nothing to do
         """Undo what outlives the injection. Called always, maybe twice, maybe without an injection."""
 
-    def take_down(self, scene: Scene) -> None:
+    def take_down(self, scene: Scene) -> None:  # noqa: B027 - many have nothing to do
         """Remove what `prepare` has set up (a mount, a group). Called once, always, after the last `heal` and when nothing
         of the trial lives any more: nobody uses it then."""
 
