@@ -11,6 +11,7 @@ import pytest
 
 from lastgood.apps.gromacs import Gromacs
 from lastgood.core.errors import UsageError
+from lastgood.launch.process import name_of
 from launch.conftest import wait_for
 
 from .conftest import Mdrun, assert_loss_is_known, need, refuse_to_save, wait_for_progress
@@ -38,7 +39,7 @@ def wait_for_two_checkpoints(mdrun: Mdrun) -> None:
 def simulation(mdrun: Mdrun) -> psutil.Process:
     """The process that computes, once it has written a checkpoint that it goes on from."""
     wait_for_two_checkpoints(mdrun)
-    found = [p for p in mdrun.launcher.survivors() if p.name() in ("gmx", "gmx_mpi")]
+    found = [p for p in mdrun.launcher.survivors() if name_of(p) in ("gmx", "gmx_mpi")]
     return found[-1]
 
 
@@ -56,7 +57,7 @@ def test_killed_twice_it_ends_with_the_bytes_of_an_undisturbed_run(mdrun: Mdrun,
     mdrun.launcher.wait_for_output("attempt 2 of", "err")
     time.sleep(0.4)
     for again in mdrun.launcher.survivors():
-        if again.name() == "gmx":
+        if name_of(again) == "gmx":
             again.kill()
     ended = mdrun.launcher.end_of(process)
     assert ended.code == 0

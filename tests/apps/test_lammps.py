@@ -12,6 +12,7 @@ import pytest
 
 from lastgood.apps.lammps import Lammps
 from lastgood.launch.ports import Conditions
+from lastgood.launch.process import name_of
 from launch.conftest import LIMIT_S, Ended, Launcher, wait_for
 
 from .conftest import assert_loss_is_known, need, refuse_to_save
@@ -58,7 +59,7 @@ class Simulation:
         wait_for(is_there, f"a restart file {name}")
 
     def process(self) -> psutil.Process:
-        return [p for p in self.launcher.survivors() if p.name() == "lmp"][-1]
+        return [p for p in self.launcher.survivors() if name_of(p) == "lmp"][-1]
 
     def stop_in_the_middle(self, saved: str = "restart.b") -> None:
         process = self.start()
@@ -123,7 +124,7 @@ def kill_twice(simulation: Simulation, saved: str) -> Ended:
     refuse_to_save(simulation.launcher, "LAMMPS saves at its own steps only")
     simulation.process().kill()
     simulation.launcher.wait_for_output("attempt 2 of", "err")
-    second = wait_for(lambda: [p for p in simulation.launcher.survivors() if p.name() == "lmp"], "the second attempt")
+    second = wait_for(lambda: [p for p in simulation.launcher.survivors() if name_of(p) == "lmp"], "the second attempt")
     second[-1].kill()
     return simulation.launcher.end_of(process)
 
@@ -322,7 +323,7 @@ def test_two_ranks_stop_together_and_one_killed_ends_both(plain: Simulation) -> 
     assert "Fix halt condition" in plain.launcher.log
     process = plain.start()
     plain.launcher.wait_for_output("attempt 2 of", "err")
-    wait_for(lambda: [p for p in plain.launcher.survivors() if p.name() == "lmp"], "its ranks")
+    wait_for(lambda: [p for p in plain.launcher.survivors() if name_of(p) == "lmp"], "its ranks")
     plain.process().kill()
     ended = plain.launcher.end_of(process)
     assert ended.code == 0 and plain.launcher.outcomes()[-1] == "finished"

@@ -14,6 +14,7 @@ import pytest
 
 from lastgood.apps.openfoam import OpenFoam
 from lastgood.core.outcome import Evidence, Outcome
+from lastgood.launch.process import name_of
 from launch.conftest import LIMIT_S, Ended, Launcher, wait_for, without_root_powers
 from launch.conftest import launcher as launcher
 
@@ -115,7 +116,7 @@ class Solver:
 
     def solvers(self) -> list[psutil.Process]:
         launcher = psutil.Process(self.launcher.processes[-1].pid)
-        return [process for process in launcher.children(recursive=True) if process.name() == "icoFoam"]
+        return [process for process in launcher.children(recursive=True) if name_of(process) == "icoFoam"]
 
     def stop_in_the_middle(self, step: int) -> int:
         """Ends with some times that are whole, and work left; the step that was saved."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from lastgood.launch.process import name_of
 from launch.conftest import LIMIT_S, Ended, Launcher, wait_for
 
 from .conftest import assert_loss_is_known, need, refuse_to_save
@@ -117,7 +118,7 @@ class Pw:
             return 0
 
     def process(self) -> psutil.Process:
-        return next(p for p in self.launcher.survivors() if p.name() == "pw.x")
+        return next(p for p in self.launcher.survivors() if name_of(p) == "pw.x")
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from lastgood.apps.relion import Relion
+from lastgood.launch.process import name_of
 from launch.conftest import LIMIT_S, Ended, Launcher, launcher, wait_for  # noqa: F401 - a fixture
 
 from .conftest import HERE, assert_loss_is_known, need
@@ -95,7 +96,7 @@ class Classification:
 
         def find() -> psutil.Process | None:
             assert self.launcher.processes[-1].poll() is None, self.launcher.output(-1, "err")
-            return next((p for p in self.launcher.survivors() if p.name() == "relion_refine"), None)
+            return next((p for p in self.launcher.survivors() if name_of(p) == "relion_refine"), None)
 
         found: psutil.Process = wait_for(find, "relion_refine")
         return found
@@ -524,7 +525,7 @@ def test_of_three_ranks_that_refine_one_is_killed(classification: Classification
     wait_for(
         lambda: all(is_whole(classification.file(1, f"{what}.star")) for what in ("sampling", "data")), "iteration 1"
     )
-    [rank for rank in launcher.survivors() if rank.name().startswith("relion_refine")][-1].kill()
+    [rank for rank in launcher.survivors() if name_of(rank).startswith("relion_refine")][-1].kill()
     ended = launcher.end_of(process)
     assert ended.code == 0 and "resuming from out/run_it001_optimiser.star" in ended.err
     assert launcher.outcomes() == ["killed", "finished"]

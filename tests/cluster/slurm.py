@@ -19,6 +19,8 @@ from typing import Self
 
 import psutil
 
+from lastgood.launch.process import name_of
+
 from . import configuration, machine
 
 # States in which Slurm is done with a job.
@@ -413,7 +415,7 @@ class SlurmCluster:
     def cut_off_node(self, name: str) -> None:
         """As if its network were cut: the node cannot be reached and reports nothing; what runs on it goes on."""
         processes = self._node_processes(name)
-        cut = [process for process in processes if _is_daemon(process) or process.name() == "srun"]
+        cut = [process for process in processes if _is_daemon(process) or name_of(process) == "srun"]
         machine.send(cut, signal.SIGSTOP)
         self._daemons[name].kill()
         self._daemons[name].wait()
@@ -497,6 +499,6 @@ class SlurmCluster:
 def _is_daemon(process: psutil.Process) -> bool:
     try:
         # A batch script's process is called slurm_script.
-        return process.name() in ("slurmd", "slurmstepd")
+        return name_of(process) in ("slurmd", "slurmstepd")
     except psutil.NoSuchProcess:
         return False

@@ -7,8 +7,10 @@ from pathlib import Path
 import psutil
 
 from lastgood.core.layout import Env
+from lastgood.launch.process import name_of
 from lastgood.store.attempts import read_events
 from lastgood.store.jobdir import open_job
+from lastgood.trial.processes import environment_of, words_of
 from launch.step_programs import SIGNALLED, TOGETHER
 
 from .slurm import SlurmCluster
@@ -39,7 +41,7 @@ def left_of(shared: Path) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         try:
-            if str(shared) in " ".join(process.cmdline()) or str(shared) in process.environ().get(Env.JOB, ""):
+            if str(shared) in " ".join(words_of(process)) or str(shared) in environment_of(process).get(Env.JOB, ""):
                 found.append(process)
         except psutil.Error:
             continue
@@ -77,7 +79,7 @@ def test_when_srun_is_killed_the_ranks_save_and_the_job_goes_on_where_they_stopp
 ) -> None:
     job = submit(cluster, shared, TOGETHER, 150, "slow")
     cluster.wait_until(lambda: list(shared.glob("job/checkpoints/*/manifest.json")), "a checkpoint")
-    sruns = [p for p in left_of(shared) if p.name() == "srun" and "lastgood.launch.agent" not in p.cmdline()]
+    sruns = [p for p in left_of(shared) if name_of(p) == "srun" and "lastgood.launch.agent" not in words_of(p)]
     for srun in sruns:
         srun.kill()
     assert cluster.wait_ended(job, 120) == "COMPLETED", output(shared)
@@ -90,7 +92,7 @@ def test_when_srun_is_killed_the_ranks_save_and_the_job_goes_on_where_they_stopp
 def test_when_the_launcher_is_killed_nothing_of_it_is_left(cluster: SlurmCluster, shared: Path) -> None:
     job = submit(cluster, shared, TOGETHER, 4000, "slow")
     cluster.wait_until(lambda: list(shared.glob("job/checkpoints/*/manifest.json")), "a checkpoint")
-    (launcher,) = (p for p in left_of(shared) if "run" in p.cmdline() and "srun" not in p.name())
+    (launcher,) = (p for p in left_of(shared) if "run" in words_of(p) and "srun" not in name_of(p))
     launcher.kill()
     cluster.wait_until(lambda: not left_of(shared), "nothing is left")
     assert cluster.wait_ended(job) == "FAILED"

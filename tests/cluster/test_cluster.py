@@ -6,6 +6,8 @@ from pathlib import Path
 
 import psutil
 
+from lastgood.launch.process import name_of
+
 from .machine import is_alive
 from .slurm import SlurmCluster
 
@@ -86,7 +88,7 @@ def test_a_node_that_is_cut_off_goes_on_working_while_its_job_runs_elsewhere(
     cluster: SlurmCluster, shared: Path
 ) -> None:
     job_id, log = run_forever(cluster, shared)
-    (old,) = [process for process in cluster.processes_of_node("n1") if process.name() != "srun"]
+    (old,) = [process for process in cluster.processes_of_node("n1") if name_of(process) != "srun"]
     cluster.cut_off_node("n1")
     cluster.notice("n1")
     cluster.wait_restarted(job_id)

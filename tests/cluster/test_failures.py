@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from lastgood.trial.processes import words_of
+
 from .slurm import SlurmCluster
 from .work import Work, fault
 
@@ -74,7 +76,7 @@ def test_a_node_dies_during_a_commit(cluster: SlurmCluster, shared: Path) -> Non
     work = Work(cluster, shared, steps=300, every=20)
     job_id = work.submit()
     work.wait_until(lambda: work.event_steps(1, "committed")[-1:] == [20], "step 20 is committed")
-    (keeper,) = [p for p in cluster.processes_of_node("n1") if any("keeper/__main__.py" in w for w in p.cmdline())]
+    (keeper,) = [p for p in cluster.processes_of_node("n1") if any("keeper/__main__.py" in w for w in words_of(p))]
     renames = "rename,renameat,renameat2"
     words = ["strace", "-f", "-qq", "-o", "/dev/null", "-p", str(keeper.pid)]
     tracer = subprocess.Popen([*words, "-e", f"trace={renames}", "-e", f"inject={renames}:delay_enter=3s"])

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import psutil
 
+from lastgood.trial.processes import words_of
+
 from .machine import is_alive
 from .slurm import SlurmCluster
 from .work import Work
@@ -17,7 +19,7 @@ def cut_off(cluster: SlurmCluster, name: str) -> None:
 
 
 def ranks_on(cluster: SlurmCluster, name: str) -> list[psutil.Process]:
-    return [p for p in cluster.processes_of_node(name) if "program.py" in " ".join(p.cmdline()[1:2])]
+    return [p for p in cluster.processes_of_node(name) if "program.py" in " ".join(words_of(p)[1:2])]
 
 
 def check_fenced(work: Work) -> None:

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from lastgood.trial.processes import environment_of, words_of
+
 from .slurm import SlurmCluster
 from .work import Work, fault
 
@@ -9,8 +11,9 @@ from .work import Work, fault
 def attempts_running(cluster: SlurmCluster) -> list[str]:
     """The attempt that each living rank belongs to."""
     processes = [process for name in cluster.nodes for process in cluster.processes_of_node(name)]
-    ranks = [process for process in processes if "program.py" in " ".join(process.cmdline()[1:2])]
-    return [rank.environ()["LASTGOOD_ATTEMPT"] for rank in ranks]
+    ranks = [process for process in processes if "program.py" in " ".join(words_of(process)[1:2])]
+    # One that has just ended has no environment any more.
+    return [told["LASTGOOD_ATTEMPT"] for rank in ranks if (told := environment_of(rank))]
 
 
 def check_done_at_once(cluster: SlurmCluster, work: Work, job_id: int) -> None:

@@ -18,6 +18,7 @@ from lastgood.core.layout import Env
 from lastgood.launch import agents as agents_module
 from lastgood.launch.agents import NodeAgents
 from lastgood.store.jobdir import create_job
+from lastgood.trial.processes import environment_of, words_of
 from launch import fake_srun
 from launch.conftest import LIMIT_S, Launcher, wait_for
 from launch.programs import STAND_STILL
@@ -75,7 +76,7 @@ def processes(launcher: Launcher, what: str, node: str = "") -> list[psutil.Proc
     found = []
     for process in launcher.survivors():
         try:
-            if what in " ".join(process.cmdline()) and node in ("", process.environ().get("SLURMD_NODENAME")):
+            if what in " ".join(words_of(process)) and node in ("", environment_of(process).get("SLURMD_NODENAME")):
                 found.append(process)
         except psutil.Error:
             continue
@@ -88,7 +89,7 @@ def agents_of(launcher: Launcher, node: str) -> list[int]:
 
 def agent_of(launcher: Launcher, node: str) -> psutil.Process:
     found = [
-        p for p in processes(launcher, "lastgood.launch.agent", node) if "fake_srun.py" not in " ".join(p.cmdline())
+        p for p in processes(launcher, "lastgood.launch.agent", node) if "fake_srun.py" not in " ".join(words_of(p))
     ]
     return found[0]
 
@@ -143,7 +144,7 @@ def test_what_a_killed_srun_leaves_on_the_nodes_is_asked_to_stop(allocation: Lau
     process = allocation.start("--no-restart", "--", "srun", sys.executable, script("ranks.py", SIGNALLED))
     for rank in (0, 1):
         allocation.wait_for_output(f"rank {rank} is ready")
-    (srun,) = (p for p in processes(allocation, "ranks.py") if "fake_srun.py" in p.cmdline()[1])
+    (srun,) = (p for p in processes(allocation, "ranks.py") if "fake_srun.py" in words_of(p)[1])
     srun.kill()
     ended = allocation.end_of(process)
     assert "2 process(es) of the command still ran on the nodes: ended them" in ended.err
@@ -233,7 +234,7 @@ def test_agents_that_die_are_replaced_and_the_ranks_do_not_notice(
     first = agent_of(allocation, "n2")
     if what == "the step":
         for srun in [
-            p for p in processes(allocation, "fake_srun.py") if "lastgood.launch.agent" in " ".join(p.cmdline())
+            p for p in processes(allocation, "fake_srun.py") if "lastgood.launch.agent" in " ".join(words_of(p))
         ]:
             srun.kill()
         allocation.wait_for_output("the agents on n1, n2 have ended", "err")

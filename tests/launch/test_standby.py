@@ -14,6 +14,8 @@ from typing import Any
 import psutil
 import pytest
 
+from lastgood.trial.processes import words_of
+
 from .conftest import MARK, Ended, Launcher, wait_for
 
 pytestmark = pytest.mark.slow
@@ -71,13 +73,13 @@ class Standing:
         """The standby that is ready."""
         launcher = psutil.Process(self.launcher.processes[-1].pid)
         running = self.launcher.event(self.attempt, "launched")["pid"]
-        names = [c for c in launcher.children() if c.pid != running and "train.py" in c.cmdline()]
+        names = [c for c in launcher.children() if c.pid != running and "train.py" in words_of(c)]
         assert len(names) == 1, names
         return names[0]
 
     def living(self) -> int:
         """How many processes there are: launcher, program, and what else they started; the keeper apart."""
-        return sum("keeper" not in " ".join(process.cmdline()) for process in self.launcher.survivors())
+        return sum("keeper" not in " ".join(words_of(process)) for process in self.launcher.survivors())
 
     def kill(self) -> bool:
         """Whether the attempt after this one began from a standby."""
