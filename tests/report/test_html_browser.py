@@ -4,6 +4,7 @@ import itertools
 import os
 import re
 import signal
+import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -264,7 +265,7 @@ def test_the_page_of_a_job_that_was_really_killed_shows_its_journal(browser, tmp
     """Two kills; then what `--format json` says is held against what the browser shows."""
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "loop.py").write_text(LOOP)
-    target = Target(command=("python", "loop.py"), directory=tmp_path / "work", limit_s=120)
+    target = Target(command=(sys.executable, "loop.py"), directory=tmp_path / "work", limit_s=120)
     with Trial(target, make_place(tmp_path / "trials", "killed", target), Way.LASTGOOD) as trial:
         trial.start()
         for step in (23, 67):

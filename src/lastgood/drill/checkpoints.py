@@ -8,6 +8,7 @@ from pathlib import Path
 import psutil
 
 from lastgood.core.errors import LastgoodError
+from lastgood.core.layout import MANIFEST_FILE
 from lastgood.core.numbering import Named, free_numbers_in, newest_first, step_in
 from lastgood.drill.fault import Saved
 from lastgood.launch.findings import find, split_pattern
@@ -60,8 +61,9 @@ def _ours(trial: Trial) -> list[Saved]:
     found = []
     for listed in list_checkpoints(job):
         if listed.is_committed and not listed.rejected and not listed.is_set_aside and not listed.is_link:
-            files = _files_of(job.checkpoints / listed.name)
-            found.append(Saved(listed.name, listed.step, _newest_change(files), files))
+            path = job.checkpoints / listed.name
+            # By its commit: what a start that was killed has left there since is none.
+            found.append(Saved(listed.name, listed.step, _newest_change((path / MANIFEST_FILE,)), _files_of(path)))
     return found
 
 
