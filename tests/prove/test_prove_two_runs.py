@@ -1,5 +1,6 @@
 """Two runs that are there already, held against each other."""
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -78,6 +79,17 @@ def test_jobs_of_different_configurations_are_not_runs_of_the_same_work(
     code, answer = compared(capsys, make_job("first"), make_job("other", lr=0.25))
     assert (code, answer.answer) == (3, "unknown")
     assert "lr: 0.5 against 0.25" in answer.reason
+
+
+@pytest.mark.slow
+def test_where_one_has_no_checkpoint_it_is_said_that_configurations_are_not_compared(
+    make_job: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(make_job("first"), tmp_path / "bare")
+    shutil.rmtree(tmp_path / "bare" / "checkpoints")
+    (tmp_path / "bare" / "checkpoints").mkdir()
+    _, answer = compared(capsys, make_job("first"), tmp_path / "bare")
+    assert any("configurations and environments are not compared" in note for note in answer.notes)
 
 
 @pytest.mark.slow

@@ -189,22 +189,23 @@ class Stage(msgspec.Struct, frozen=True):
     random: random.Random
 
 
-class Campaign:
+class Campaign(ABC):
     """A fault that is tried many times, each from the same prepared state, and judges each try itself. Nothing that it
     starts outlives `run`."""
 
     name: ClassVar[str]
     options: ClassVar[Mapping[str, str]] = {}
 
-    def __init__(self, options: "Options") -> None:
+    def __init__(self, options: "Options") -> None:  # noqa: B027 - as a fault's
         """As a fault's."""
 
     def missing(self, call: Call) -> str:
         """As a fault's."""
         return ""
 
+    @abstractmethod
     def run(self, stage: Stage) -> list[Tried]:
-        raise NotImplementedError
+        """All tries, in order."""
 
 
 class NoVictimError(Exception):

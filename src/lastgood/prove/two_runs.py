@@ -1,6 +1,5 @@
 """Two runs that are there already, held against each other: jobs, files or directories. Nothing is started."""
 
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -47,8 +46,12 @@ def compare_two(left: Path, right: Path, tolerance: Tolerance) -> TwoRuns:
     if not all((path / JOB_FILE).is_file() for path in (left, right)):
         found = compare_paths(left, right, Rule(tolerance))
         return _judged(((FILES, found),), (), "")
-    notes = list(_environments(left, right))
-    changed = _configs(left, right)
+    ours, theirs = _newest(left), _newest(right)
+    changed: list[str] = []
+    notes = ["their configurations and environments are not compared: one has no checkpoint that can be read"]
+    if ours is not None and theirs is not None:
+        changed = _configs(ours, theirs)
+        notes = [f"environment: {line}" for line in differences(ours.fingerprint, theirs.fingerprint)]
     series = compare_series(series_of_job(left), series_of_job(right), tolerance)
     parts = [(STATE, compare_jobs(left, right, tolerance))]
     if series.matched or series.last_left is not None or series.last_right is not None:
@@ -100,10 +103,7 @@ def _newest(path: Path) -> Manifest | None:
     return None
 
 
-def _configs(left: Path, right: Path) -> list[str]:
-    ours, theirs = _newest(left), _newest(right)
-    if ours is None or theirs is None:
-        return []
+def _configs(ours: Manifest, theirs: Manifest) -> list[str]:
     return [
         f"{name}: {_shown(ours.config, name)} against {_shown(theirs.config, name)}"
         for name in sorted({*ours.config, *theirs.config})
@@ -116,10 +116,3 @@ _ABSENT = object()
 
 def _shown(config: dict[str, Any], name: str) -> str:
     return repr(config[name]) if name in config else "absent"
-
-
-def _environments(left: Path, right: Path) -> Iterator[str]:
-    ours, theirs = _newest(left), _newest(right)
-    if ours is not None and theirs is not None:
-        for line in differences(ours.fingerprint, theirs.fingerprint):
-            yield f"environment: {line}"
