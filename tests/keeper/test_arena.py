@@ -83,7 +83,7 @@ def test_touching_gets_all_pages_and_changes_nothing() -> None:
     made.view[:5] = b"hello"
     made.touch_in_background()
     assert made._toucher is not None
-    made._toucher.join(180)
+    made._toucher.join()
     assert os.fstat(made.fd).st_blocks * 512 == made.capacity
     assert bytes(made.view[:6]) == b"hello\0"
     made.close()
@@ -100,6 +100,7 @@ def test_touching_stops_when_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(arena, "_populate", first_only)
     made.touch_in_background()
+    made.await_touch()
     made.close()
     assert len(pieces) == 1
 

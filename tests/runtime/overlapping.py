@@ -54,7 +54,7 @@ class LastMoment:
         def waiting(call: Callable[..., None]) -> Callable[..., None]:
             def wait(mine: copying.Copy, *rest: Any) -> None:
                 self._is_awaited.set()
-                self.held += call is hold and not mine._is_on_host.is_set()
+                self.held += call is hold and not mine._is_on_host.is_open
                 try:
                     call(mine, *rest)
                 finally:

@@ -10,6 +10,9 @@ import mmap
 import os
 import threading
 from contextlib import suppress
+from functools import partial
+
+from lastgood.store.threads import Beside
 
 HUGE_PAGE_BYTES = 2 * 2**20
 _TOUCH_BYTES = 4 * 2**20
@@ -38,7 +41,7 @@ class Arena:
         self.view = memoryview(self._map)
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
         self._is_closed = threading.Event()
-        self._toucher: threading.Thread | None = None
+        self._toucher: Beside | None = None
         # Not MADV_DONTFORK: a forked child would use the addresses for something else, and unmap that when it drops
         # this object. It closes its copy instead.
         with suppress(OSError):
@@ -46,13 +49,12 @@ class Arena:
 
     def touch_in_background(self, after: "Arena | None" = None) -> None:
         """Have the kernel give us the pages now, when `after` has its own: the first touch costs ten times the copy."""
-        self._toucher = threading.Thread(target=self._touch, args=(after,), name="lastgood-touch", daemon=True)
+        self._toucher = Beside(partial(self._touch, after), "lastgood-touch")
         self._toucher.start()
 
     def await_touch(self) -> None:
         """Wait for the pages, if they are on their way: that is quicker than to touch them by writing."""
-        # (It has no number if an exception came before it was started.)
-        if (toucher := self._toucher) is not None and toucher.ident is not None:
+        if (toucher := self._toucher) is not None:
             toucher.join()
 
     def stop_touching(self) -> None:

@@ -7,7 +7,6 @@ checkpoint from then on.
 
 import os
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
 
 import msgspec
@@ -19,6 +18,7 @@ from lastgood.runtime.ports import Frozen, Marking, Stateful
 from lastgood.runtime.snapshot import Array
 from lastgood.runtime.state import parts_of
 from lastgood.store.constants import ConstantsWriter
+from lastgood.store.threads import each
 
 LEAST_BYTES = 2**20
 """Less is not worth a file of its own."""
@@ -154,13 +154,11 @@ class Constants:
 
 def _digests_of(arrays: Iterable[Array]) -> dict[str, bytes]:
     arrays = list(arrays)
+    found: dict[str, bytes] = {}
 
-    def digest(array: Array) -> bytes:
-        return xxhash.xxh3_128_digest(array.data)
+    def digest(array: Array) -> None:
+        found[array.spec.name] = xxhash.xxh3_128_digest(array.data)
 
-    if sum(array.spec.nbytes for array in arrays) < _THREADS_FROM_BYTES:
-        found = [digest(array) for array in arrays]
-    else:
-        with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1), thread_name_prefix="lastgood-digest") as pool:
-            found = list(pool.map(digest, arrays))
-    return {array.spec.name: content for array, content in zip(arrays, found, strict=True)}
+    is_little = sum(array.spec.nbytes for array in arrays) < _THREADS_FROM_BYTES
+    each(arrays, digest, 1 if is_little else min(_THREADS, os.cpu_count() or 1), "lastgood-digest")
+    return found

@@ -8,6 +8,7 @@ import ctypes
 import threading
 import time
 from collections.abc import Callable, Collection
+from functools import partial
 
 from lastgood.core.errors import LastgoodError, StorageError, TornSnapshotError
 from lastgood.core.tensorfile import Layout
@@ -17,6 +18,7 @@ from lastgood.keeper.protocol import Order
 from lastgood.runtime.ports import DeviceCopy
 from lastgood.runtime.slots import Slot
 from lastgood.runtime.snapshot import Array
+from lastgood.store.threads import Beside, Latch
 
 _copy_at_once = ctypes.PyDLL(None).memmove
 """Keeps Python's lock: thousands of arrays are small, and giving the lock away for each can cost as many turns of other
@@ -45,9 +47,9 @@ class Copy:
         self._late: list[_Late] = []
         self._moves: list[tuple[int, int, int]] = []
         self._on_devices: DeviceCopy | None = None
-        self._is_on_host = threading.Event()
+        self._is_on_host = Latch()
         self._checking = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._thread: Beside | None = None
 
     def begin(
         self, layout: Layout, arrays: list[Array], later: Collection[str], whole: Callable[["Copy"], None]
@@ -61,10 +63,10 @@ class Copy:
             self.slot.await_ready()
         self._copy(layout, arrays, later)
         if self._moves or self._on_devices is not None:
-            self._thread = threading.Thread(target=self._go_on, args=(whole,), name="lastgood-copy", daemon=True)
+            self._thread = Beside(partial(self._go_on, whole), "lastgood-copy")
             self._thread.start()
         else:
-            self._is_on_host.set()
+            self._is_on_host.open()
             self.is_whole = True
 
     def _copy(self, layout: Layout, arrays: list[Array], later: Collection[str]) -> None:
@@ -102,8 +104,7 @@ class Copy:
     def join(self) -> None:
         """Wait until it is over: either `is_whole`, or there is a `problem`."""
         began = time.monotonic()
-        # (It has no number if an exception came before it was started.)
-        if self._thread is not None and self._thread.ident is not None:
+        if self._thread is not None:
             self._thread.join()
         self.waited_s += time.monotonic() - began
         if not self.is_whole and self.problem is None:
@@ -117,7 +118,7 @@ class Copy:
                 _copy_beside(*move)
             if self._on_devices is None:
                 self._check()
-            self._is_on_host.set()
+            self._is_on_host.open()
             if self._on_devices is not None:
                 self._on_devices.wait()
                 self._check()
@@ -127,7 +128,7 @@ class Copy:
         except Exception as error:  # noqa: BLE001 - whatever a driver has to say
             self.problem = self._failure(str(error))
         finally:
-            self._is_on_host.set()
+            self._is_on_host.open()
 
     def _failure(self, reason: str) -> StorageError:
         return StorageError(

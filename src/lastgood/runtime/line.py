@@ -6,6 +6,7 @@ from collections.abc import Callable
 from lastgood.keeper.client import ANSWER_LIMIT_S, Keeper, NoKeeperError
 from lastgood.runtime.finding import Home, find_keeper, occupy_standard_descriptors
 from lastgood.store.jobdir import JobDirectory
+from lastgood.store.threads import Beside
 
 START_LIMIT_S = 30.0
 SHORT_ANSWER_S = 1.0
@@ -29,14 +30,14 @@ class Line:
         """Why there is no keeper."""
         self.losses = 0
         """Keepers that were lost since one has done something."""
-        self._starter: threading.Thread | None = None
+        self._starter: Beside | None = None
         occupy_standard_descriptors()
         try:
             self.keeper = find_keeper(job, home, greet, 0.0, may_start=False)
         except NoKeeperError as error:
             self.why_not = str(error)
             # It is ready before anybody waits for it.
-            self._starter = threading.Thread(target=self._start, name="lastgood-start-keeper", daemon=True)
+            self._starter = Beside(self._start, "lastgood-keeper")
             self._starter.start()
 
     def _start(self) -> None:

@@ -1,8 +1,8 @@
 """The memory of one rank that its snapshots are copied into: two slots, so that one is whole at any moment."""
 
 import os
-import threading
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import msgspec
 
@@ -13,6 +13,7 @@ from lastgood.keeper.memory import available_bytes
 from lastgood.keeper.protocol import Order
 from lastgood.runtime.ports import DeviceCopies
 from lastgood.runtime.snapshot import Array
+from lastgood.store.threads import Beside
 
 SLOTS = 2
 
@@ -31,20 +32,20 @@ class Slot:
         self.note = ""
         """What a person should know of its memory."""
         self.devices = devices
-        self._pinning: threading.Thread | None = None
+        self._pinning: Beside | None = None
         self._is_pinned = self._is_closing = False
 
     def make_ready(self, after: "Slot | None" = None) -> None:
         """Get the pages in the background, once `after` has its own, and have them ready for copies from devices."""
         self.arena.touch_in_background(after.arena if after is not None else None)
         if self.devices is not None:
-            self._pinning = threading.Thread(target=self._pin, args=(self.devices,), name="lastgood-pin", daemon=True)
+            self._pinning = Beside(partial(self._pin, self.devices), "lastgood-pin")
             self._pinning.start()
 
     def await_ready(self) -> None:
         """Wait for what `make_ready` has begun."""
         self.arena.await_touch()
-        if self._pinning is not None and self._pinning.ident is not None:
+        if self._pinning is not None:
             self._pinning.join()
 
     def _pin(self, devices: DeviceCopies) -> None:
@@ -59,7 +60,7 @@ class Slot:
         """Give the memory back."""
         self._is_closing = True
         self.arena.stop_touching()
-        if self._pinning is not None and self._pinning.ident is not None:
+        if self._pinning is not None:
             self._pinning.join()
         if self._is_pinned and self.devices is not None:
             self.devices.unpin(self.arena.address)

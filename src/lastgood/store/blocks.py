@@ -14,13 +14,13 @@ import os
 import threading
 from bisect import bisect_right
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Protocol
 
 import xxhash
 
 from lastgood.store.gentle import FullSpeed, Pacer
+from lastgood.store.threads import each
 
 DIRECT_FROM_BYTES = 2**20
 """Smaller files are written the ordinary way, by the calling thread."""
@@ -56,9 +56,12 @@ def write_source(fd: int, content: Source, block_bytes: int, pacer: Pacer | None
         digests = [_write_buffered(fd, content, block, block_bytes) for block in blocks]
         return content.size, "".join(digests)
     writer = _DirectWriter(fd, content, block_bytes, pacer)
-    threads = min(pacer.threads, len(blocks))
-    with ThreadPoolExecutor(threads, thread_name_prefix="lastgood-write", initializer=pacer.enter) as pool:
-        digests = list(pool.map(writer.write, blocks))
+    digests = [""] * len(blocks)
+
+    def write(block: int) -> None:
+        digests[block] = writer.write(block)
+
+    each(blocks, write, pacer.threads, "lastgood-write", pacer.enter)
     writer.finish()
     return content.size, "".join(digests)
 

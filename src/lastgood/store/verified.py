@@ -1,9 +1,8 @@
 """A data file whose blocks are checked before anything of them is handed out."""
 
 import os
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
 
 import xxhash
 
@@ -13,6 +12,7 @@ from lastgood.core.manifest import DataFile
 from lastgood.core.tensorfile import Placed
 from lastgood.store.content import Content
 from lastgood.store.places import Places, Portion, Slice, chunk_bytes, copy, fresh_memory
+from lastgood.store.threads import Team, each
 
 READERS = 4 if len(os.sched_getaffinity(0)) >= 4 else 2
 """Threads that read blocks of one file: more do not help one device, fewer leave it idle. On few cores four get in each
@@ -87,16 +87,16 @@ class VerifiedFile:
         """Call `send` with each chunk of a portion, in order, but for the first `skip`. A chunk is good until `send`
         returns. Some blocks are read ahead; memory is taken for these alone."""
         work = list(portion.blocks().items())[skip:]
-        free: deque[memoryview] = deque()
-        waiting: deque[Future[memoryview | None]] = deque()
+        free: SimpleQueue[memoryview | None] = SimpleQueue()
+        for _ in range(2 * READERS):
+            free.put(None)
+        loaded: list[SimpleQueue[memoryview | Exception]] = [SimpleQueue() for _ in work]
 
-        def load(block: int, slices: list[Slice]) -> memoryview | None:
+        def load(block: int, slices: list[Slice], buffer: memoryview | None) -> memoryview:
             view = self._checked(block)
             if view is None:
-                return None
-            try:
-                buffer = free.popleft()
-            except IndexError:
+                raise DamagedError(self._complaint(block))
+            if buffer is None:
                 buffer = memoryview(bytearray(portion.block_bytes))
             begin, at = 0, self._extent(block)[0]
             for piece in slices:
@@ -105,19 +105,30 @@ class VerifiedFile:
                 begin = end
             return buffer
 
-        with ThreadPoolExecutor(READERS, thread_name_prefix="lastgood-read") as pool:
+        numbers = iter(range(len(work)))
+
+        def load_next(_: object) -> None:
+            # Memory first: who has a number and waits for memory waits for ever, if what comes after it has it all.
+            buffer = free.get()
+            number = next(numbers)
             try:
-                for number, (block, slices) in enumerate(work):
-                    while len(waiting) < 2 * READERS and number + len(waiting) < len(work):
-                        waiting.append(pool.submit(load, *work[number + len(waiting)]))
-                    chunk = waiting.popleft().result()
-                    if chunk is None:
-                        raise DamagedError(self._complaint(block))
-                    send(chunk[: chunk_bytes(slices)])
-                    free.append(chunk)
+                loaded[number].put(load(*work[number], buffer))
+            except Exception as error:  # noqa: BLE001 - raised in its turn
+                loaded[number].put(error)
+
+        with Team(work, load_next, min(READERS, len(work)), "lastgood-read") as team:
+            try:
+                team.start()
+                for (_, slices), chunk in zip(work, loaded, strict=True):
+                    found = chunk.get()
+                    if isinstance(found, Exception):
+                        raise found
+                    send(found[: chunk_bytes(slices)])
+                    free.put(found)
             finally:
-                for future in waiting:
-                    future.cancel()
+                # None waits for memory that nobody gives back.
+                for _ in range(READERS):
+                    free.put(None)
 
     def problems(self) -> list[str]:
         """Blocks that fail, the first MAX_PROBLEMS of them, or a header that cannot be read. Takes no more
@@ -164,29 +175,19 @@ def _failing(is_good: Callable[[int], bool], blocks: Sequence[int], limit: int) 
     """
     if len(blocks) < 2:
         return [block for block in blocks if not is_good(block)]
-    waiting = iter(blocks)
     found: list[int] = []
-    is_over = False
+    errors: list[Exception] = []
 
-    def work() -> None:
-        nonlocal is_over
+    def work(block: int) -> bool:
         try:
-            # Blocks are taken in order and what is taken is finished, so none before a bad one is left out.
-            while not is_over and (block := next(waiting, None)) is not None:
-                if not is_good(block):
-                    found.append(block)
-                    is_over = is_over or len(found) >= limit
-        except BaseException:
-            is_over = True
-            raise
+            if not is_good(block):
+                found.append(block)
+        except Exception as error:  # noqa: BLE001 - raised below
+            errors.append(error)
+        return bool(errors) or len(found) >= limit
 
-    with ThreadPoolExecutor(READERS, thread_name_prefix="lastgood-read") as pool:
-        workers = [pool.submit(work) for _ in range(min(READERS, len(blocks)))]
-        try:
-            errors = [worker.exception() for worker in workers]
-        finally:
-            is_over = True
-    for error in errors:
-        if error is not None and not found:
-            raise error
+    # Blocks are taken in order and what is taken is finished, so none before a bad one is left out.
+    each(blocks, work, READERS, "lastgood-read")
+    if errors and not found:
+        raise errors[0]
     return sorted(found)[:limit]
