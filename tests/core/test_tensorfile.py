@@ -102,6 +102,32 @@ def test_hostile_headers_are_refused(header, data_bytes, word):
         tensorfile.parse(data, size, "it")
     assert caught.value.what.startswith("it: ")
     assert len(caught.value.what) < 1000
+    with pytest.raises(DamagedError) as checked:
+        tensorfile.check(data, size, "it")
+    assert checked.value.what == caught.value.what
+
+
+@given(specs, st.randoms(use_true_random=False), st.integers(0, 3), st.integers(-1, 1))
+def test_a_check_finds_what_parsing_finds_in_whatever_order_the_header_names_the_arrays(wanted, source, which, change):
+    layout = tensorfile.plan(wanted)
+    entries = json.loads(layout.header[8:])
+    if len(entries) > which:
+        entries[list(entries)[which]]["data_offsets"][source.randrange(2)] += change
+    names = list(entries)
+    source.shuffle(names)
+    outcomes = []
+    for order in (list(entries), names):
+        data, size = file({name: entries[name] for name in order}, layout.file_bytes - len(layout.header))
+        for look in (tensorfile.parse, tensorfile.check):
+            try:
+                found = look(data, size, "it")
+            except DamagedError:
+                outcomes.append(None)
+            else:
+                outcomes.append({p.spec.name: p.end - p.begin for p in found} if found is not None else {})
+    is_refused = [outcome is None for outcome in outcomes]
+    assert is_refused in ([True] * 4, [False] * 4)
+    assert outcomes[0] == outcomes[2]
 
 
 @pytest.mark.parametrize("prefix", [b"", b"\0" * 7, b"\0" * 8, b"\xff" * 8, (10**8 + 1).to_bytes(8, "little")])

@@ -93,20 +93,67 @@ def parse(header: bytes, file_bytes: int, name: str) -> list[Placed]:
     anything that a reader could trip over: overlaps, holes, offsets outside the file, sizes that
     contradict shape and type, unknown types, one name twice.
     """
+    start, entries = _table(header, file_bytes, name)
+    if _is_in_order(entries, file_bytes - start):
+        return [
+            Placed(
+                ArraySpec(array, entry.dtype, entry.shape), start + entry.data_offsets[0], start + entry.data_offsets[1]
+            )
+            for array, entry in entries.items()
+        ]
+    return _placed(entries, start, file_bytes, name)
+
+
+def check(header: bytes, file_bytes: int, name: str) -> None:
+    """Raise what `parse` would raise. In half the time: a checkpoint of thousands of ranks has millions of arrays."""
+    start, entries = _table(header, file_bytes, name)
+    if not _is_in_order(entries, file_bytes - start):
+        _placed(entries, start, file_bytes, name)
+
+
+def _table(header: bytes, file_bytes: int, name: str) -> tuple[int, dict[str, _Entry]]:
+    """Where the arrays begin, and what the header says of each."""
     start = header_bytes(header, file_bytes, name)
     try:
-        entries = _entries(header[8:start])
+        return start, _entries(header[8:start])
     except DamagedError as error:
         raise DamagedError(f"{name}: {error.what}") from error
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError, UnicodeDecodeError) as error:
         raise DamagedError(f"{name}: the header is not a table of arrays: {error}") from error
+
+
+def _is_in_order(entries: dict[str, _Entry], data_bytes: int) -> bool:
+    """True if all is well and the arrays are named in the order in which they lie, as we write them; False if that is not
+    known yet."""
+    sizes: dict[tuple[str, tuple[int, ...]], int] = {}
+    at = 0
+    for entry in entries.values():
+        kind = (entry.dtype, entry.shape)
+        size = sizes.get(kind)
+        if size is None:
+            if entry.dtype not in SIZES or not _can_be(entry.shape):
+                return False
+            size = sizes[kind] = byte_count(*kind)
+        begin, end = entry.data_offsets
+        if begin != at or end != begin + size:
+            return False
+        at = end
+    return at == data_bytes
+
+
+def _can_be(shape: tuple[int, ...]) -> bool:
+    return not shape or (min(shape) >= 0 and max(shape) <= _MAX_EXTENT and len(shape) <= _MAX_DIMENSIONS)
+
+
+def _placed(entries: dict[str, _Entry], start: int, file_bytes: int, name: str) -> list[Placed]:
+    """The arrays in the order in which they lie; the first thing that is wrong is told as an error."""
     placed = []
     for array, entry in entries.items():
         begin, end = entry.data_offsets
         if entry.dtype not in SIZES:
             raise DamagedError(f"{name}: array {_short(array)} has unknown type {_short(entry.dtype)}")
         shape = entry.shape
-        if shape and (min(shape) < 0 or max(shape) > _MAX_EXTENT or len(shape) > _MAX_DIMENSIONS):
+        if not _can_be(shape):
             raise DamagedError(f"{name}: array {_short(array)} has a shape that no array can have")
         if not 0 <= begin <= end <= file_bytes - start:
             raise DamagedError(f"{name}: array {_short(array)} lies outside the file")

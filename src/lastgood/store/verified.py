@@ -34,13 +34,15 @@ class VerifiedFile:
     def arrays(self) -> list[Placed]:
         """What the header says, in the order of the file. Reads the header alone, rounded up to blocks."""
         if self._placed is None:
-            size = self._expected.bytes
-            begin = self._bytes(self._blocks(0, min(size, 8)))
-            end = tensorfile.header_bytes(begin[:8], size, self.name)
-            if end > len(begin):
-                begin = self._bytes(self._blocks(0, end))
-            self._placed = {item.spec.name: item for item in tensorfile.parse(begin[:end], size, self.name)}
+            arrays = tensorfile.parse(self._header(), self._expected.bytes, self.name)
+            self._placed = {item.spec.name: item for item in arrays}
         return list(self._placed.values())
+
+    def _header(self) -> bytes:
+        size = self._expected.bytes
+        begin = self._bytes(self._blocks(0, min(size, 8)))
+        end = tensorfile.header_bytes(begin[:8], size, self.name)
+        return (begin if end <= len(begin) else self._bytes(self._blocks(0, end)))[:end]
 
     def portion(self, names: Iterable[str]) -> Portion:
         """Where some arrays lie."""
@@ -136,7 +138,7 @@ class VerifiedFile:
         blocks = self._blocks(0, self._expected.bytes)
         found = _failing(lambda block: self._checked(block) is not None, blocks, MAX_PROBLEMS)
         if not found:
-            self.arrays()
+            tensorfile.check(self._header(), self._expected.bytes, self.name)
         return [self._complaint(block) for block in found]
 
     def _bytes(self, blocks: range) -> bytes:
