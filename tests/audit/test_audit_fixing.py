@@ -3,6 +3,7 @@
 import os
 import stat
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -10,10 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.finding import Finding
 from lastgood.audit.fixing import difference, mend, write
-from lastgood.audit.rule import Severity
+from lastgood.audit.rule import Context, Hit, Severity
 from lastgood.audit.rules import rule_of
+from lastgood.audit.run import Request, audit_all, fix_all
 from lastgood.audit.source import Edit, Source, Span
 from lastgood.core.errors import LastgoodError
 
@@ -116,3 +119,55 @@ def test_a_file_that_was_changed_meanwhile_is_left_alone(tmp_path: Path) -> None
 
 def test_a_finding_without_edits_is_not_mended() -> None:
     assert mended(b"a\n", msgspec.structs.replace(finding(), message="other")) == (b"a\n", 0)
+
+
+STEPS = """\
+#!/bin/bash
+#SBATCH --time=24:00:00
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=4
+export MASTER_ADDR=$(hostname) MASTER_PORT=6000
+"""
+STEP = "srun python train.py --resume\n"
+MENDED = "srun --kill-on-bad-exit=1 python train.py --resume\n"
+
+
+def fixed(path: Path, text: str) -> str:
+    """A script with the edits of LG501."""
+    path.write_text(text)
+    request = Request(paths=(str(path),), rules=(rule_of("LG501"),))
+    fix_all(audit_all(request), request, is_written=True)
+    return path.read_text()
+
+
+def test_all_steps_of_a_script_are_mended_at_once_however_many_they_are(tmp_path: Path) -> None:
+    assert fixed(tmp_path / "job.sh", STEPS + 20 * STEP) == STEPS + 20 * MENDED
+
+
+def test_one_srun_with_two_programs_is_mended_once(tmp_path: Path) -> None:
+    step = "srun bash -c 'python prepare.py; python train.py --resume'\n"
+    assert fixed(tmp_path / "job.sh", STEPS + step) == STEPS + step.replace("srun", "srun --kill-on-bad-exit=1")
+
+
+@pytest.mark.parametrize("program", ["$srun", "${srun}", '"$srun"', "$BIN/$srun"])
+def test_an_srun_that_comes_out_of_a_variable_is_not_edited_and_does_not_hide_another(
+    program: str, tmp_path: Path
+) -> None:
+    text = f'{STEPS}srun="srun python train.py"\n{program} --resume\n'
+    assert fixed(tmp_path / "job.sh", text) == text
+    assert fixed(tmp_path / "job.sh", text + STEP) == text + MENDED
+
+
+def test_an_edit_that_does_not_mend_what_it_is_for_is_not_made(tmp_path: Path) -> None:
+    def check(script: BatchScript, context: Context) -> Iterator[Hit]:
+        end = script.header.end
+        edits = (Edit(end, end, "#SBATCH --requeue\n"),)
+        yield Hit(span=script.line(2), message="found again", remedy="none", edits=edits)
+
+    rule = msgspec.structs.replace(rule_of("LG101"), check=check)
+    path = tmp_path / "job.sh"
+    path.write_text(STEPS)
+    request = Request(paths=(str(path),), rules=(rule,))
+    report = audit_all(request)
+    fix_all(report, request, is_written=True)
+    assert (path.read_text(), report.fixed, report.changes) == (STEPS, [], [])

@@ -16,7 +16,7 @@ from lastgood.audit.processes import for_each
 from lastgood.audit.reading import load, load_standard_input
 from lastgood.audit.recognise import Kind, kind_of
 from lastgood.audit.rule import Context, Rule
-from lastgood.audit.source import Source
+from lastgood.audit.source import Source, Span
 from lastgood.core.errors import LastgoodError
 
 STANDARD_INPUT = "-"
@@ -91,11 +91,15 @@ def fix_all(report: Report, request: Request, *, is_written: bool) -> None:
             continue
         after, again, fixed = before, audited, list[Finding]()
         for _ in range(_MOST_ROUNDS):
-            after, mended = mend(after, again.findings)
+            changed, mended = mend(after, again.findings)
             if not mended:
                 break
+            found = auditor(Candidate(audited.path, is_named=False), changed)
+            if _places(mended) & _places(found.findings):
+                # An edit that does not mend what it is for is none that we were sure of.
+                break
+            after, again = changed, found
             fixed += mended
-            again = auditor(Candidate(audited.path, is_named=False), after)
         if after.data == before.data:
             continue
         report.changes.append((before, after))
@@ -107,6 +111,10 @@ def fix_all(report: Report, request: Request, *, is_written: bool) -> None:
                 continue
             report.audited[i] = again
             report.fixed += fixed
+
+
+def _places(findings: Sequence[Finding]) -> set[tuple[str, Span]]:
+    return {(finding.rule.code, finding.span) for finding in findings}
 
 
 def _programs(audited: Sequence[Audited], rules: Sequence[Rule], context: Context) -> Iterator[Audited]:

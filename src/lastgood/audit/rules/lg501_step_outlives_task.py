@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+import msgspec
+
 from lastgood.audit.batch.handlers import handled
 from lastgood.audit.batch.limits import is_short
 from lastgood.audit.batch.programs import Launch, Wrapper
@@ -17,6 +19,17 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
         return
     if (context.policy is not None and context.policy.is_true("KillOnBadExit")) or _is_exported(script):
         return
+    hits = list(_hits(script, context))
+    if not hits:
+        return
+    # Said once, where it can be mended, and mended everywhere.
+    first = next((hit for hit in hits if hit.edits), hits[0])
+    edits = tuple(dict.fromkeys(edit for hit in hits for edit in hit.edits))
+    yield msgspec.structs.replace(first, edits=edits)
+
+
+def _hits(script: BatchScript, context: Context) -> Iterator[Hit]:
+    known = "KillOnBadExit=0" if context.policy is not None else "unless the cluster has KillOnBadExit=1"
     for command, launch in script.work:
         srun = launch.wrapper("srun")
         if srun is None or _is_bounded(srun) or _is_unclear(launch, srun) or _is_benchmark(launch):
@@ -25,7 +38,6 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
         why = are_coupled(script, context, command, launch) if count is not None and count > 1 else ""
         if not why:
             continue
-        known = "KillOnBadExit=0" if context.policy is not None else "unless the cluster has KillOnBadExit=1"
         yield Hit(
             span=srun.words[0].span,
             message=f"when one of the {count} tasks dies, srun leaves the others running ({known}): they work together ({why}) "
@@ -33,7 +45,6 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
             remedy="write `srun --kill-on-bad-exit=1 ...`",
             edits=_edits(script, context, launch, srun),
         )
-        return
 
 
 def _is_exported(script: BatchScript) -> bool:
@@ -58,7 +69,7 @@ def _is_unclear(launch: Launch, srun: Wrapper) -> bool:
 def _edits(script: BatchScript, context: Context, launch: Launch, srun: Wrapper) -> tuple[Edit, ...]:
     """Only where no task ends with a code of its own after it has saved: that would end the others in their saves."""
     word = srun.words[0]
-    is_written = script.source.text(word.begin, word.end).endswith("srun")
+    is_written = script.source.text(word.begin, word.end).rpartition("/")[2] == "srun"
     program = context.find_program(script.path, launch.python_script) if launch.python_script else None
     if not is_written or early_signal(script) is not None or handled(program) or script.traps:
         return ()
