@@ -1,5 +1,7 @@
 """What attempts did and lost, from journals."""
 
+import pytest
+
 from lastgood.core.accounting import RESTARTED_INSIDE, Record, account, joined, launches_after
 from lastgood.core.events import Event
 
@@ -62,6 +64,27 @@ def test_an_attempt_that_died_before_it_started_passes_the_question_on() -> None
 def test_the_newest_attempt_is_judged_by_the_last_good_checkpoint() -> None:
     (only,) = account([record(1, started(0.0), event("committed", 5.0, step=5), ended(8.0, 7))], 5)
     assert (only.lost_steps, only.lost_s) == (2, 3.0)
+
+
+@pytest.mark.parametrize("last_good", [None, 5, 8])
+def test_a_finished_attempt_has_lost_nothing_whatever_became_of_its_checkpoints(last_good: int | None) -> None:
+    end = ended(9.0, 8, "finished")
+    (only,) = account([record(1, started(0.0), event("committed", 5.0, step=5), end)], last_good)
+    assert (only.lost_steps, only.lost_s, only.reached_step, only.saved_step) == (0, 0.0, 8, 5)
+    (alone,) = account([record(1, started(0.0), event("finished", 9.0, step=8))], None)
+    assert (alone.lost_steps, alone.outcome) == (0, "finished")
+
+
+def test_a_finished_attempt_that_another_did_over_has_lost_what_that_did_again() -> None:
+    first = record(1, started(0.0), event("committed", 5.0, step=5), ended(9.0, 8, "finished"))
+    one, _ = account([first, record(2, started(20.0, 5, "resumed"), began=19.0)], 5, is_running=True)
+    assert (one.lost_steps, one.lost_s) == (3, 4.0)
+
+
+def test_where_the_clock_was_set_back_time_is_lost_since_the_commit_of_the_newest_step_that_counts() -> None:
+    saves = (event("committed", 1000.0, step=10), event("committed", 600.0, step=20))
+    (only,) = account([record(1, started(900.0), *saves, ended(700.0, 25), began=890.0)], 20)
+    assert (only.lost_steps, only.lost_s) == (5, 100.0)
 
 
 def test_a_running_attempt_has_lost_nothing_yet() -> None:

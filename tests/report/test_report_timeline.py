@@ -220,6 +220,23 @@ def test_attempts_that_seem_to_overlap_are_cut_and_it_is_said() -> None:
     assert "50 s after attempt 2 had begun" in found.remarks[0]
 
 
+@pytest.mark.parametrize("reached", [25, None], ids=["known", "unknown"])
+def test_a_clock_that_was_set_back_hides_no_lost_work(reached: int | None) -> None:
+    set_back = told_attempt(1, 0, commits=((400, 10), (100, 20)), stall_s=0, reached=reached, ended=160)
+    found, _ = told(set_back, last_good=20)
+    assert pieces(found)[1:] == [("useful", 87.0, 1), ("lost", 60.0, 1)]
+
+
+def test_a_clock_that_was_set_back_hides_no_work_that_a_later_attempt_did_again() -> None:
+    found, _ = told(
+        told_attempt(1, 0, commits=((400, 10), (100, 20), (130, 30)), stall_s=0, reached=30, ended=160),
+        told_attempt(2, 165, from_step=30, reached=31, ended=190),
+        told_attempt(3, 200, from_step=20, reached=50, ended=300, outcome="finished"),
+        last_good=50,
+    )
+    assert pieces(found)[1:3] == [("useful", 87.0, 1), ("lost", 60.0, 1)]
+
+
 # What holds of any journal ---------------------------------------------------------------------------------------
 
 MOMENT = st.floats(0, 1000, allow_nan=False).map(lambda s: round(s, 3))

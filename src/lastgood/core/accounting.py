@@ -2,7 +2,7 @@
 
 steps done   = step reached - step it began after
 steps lost   = step reached - step that the next attempt began after (none if that is higher); at least that,
-               where nobody saw which step the attempt had reached when it ended
+               where nobody saw which step the attempt had reached when it ended; none if it finished, and none came after
 seconds lost = time from the commit of that step, or from the start of the attempt if it was
                committed before, to the end of the attempt
 """
@@ -173,12 +173,16 @@ def _account(
         ended_at = None
     else:
         ended_at = began_next if is_followed_inside else last_at
+    outcome = str(ended.data.get("outcome", "")) if ended else "finished" if end else ""
     lost_steps, lost_s = 0, 0.0
     kept = kept_step or 0
-    if ended_at is not None and reached is not None and reached > kept:
+    # What is finished is not done again, wherever its last checkpoint was, and whether or not it is still there.
+    is_done = began_next is None and outcome == Outcome.FINISHED.value
+    if ended_at is not None and reached is not None and reached > kept and not is_done:
         lost_steps = reached - kept
-        lost_s = max(ended_at - max((at for step, at in saved if step <= kept), default=record.began), 0.0)
-    outcome = str(ended.data.get("outcome", "")) if ended else "finished" if end else ""
+        # By its step: a clock that was set back makes an older commit the later one.
+        _, kept_at = max((one for one in saved if one[0] <= kept), default=(0, record.began))
+        lost_s = max(ended_at - kept_at, 0.0)
     return Account(
         number=record.number,
         began=record.began,

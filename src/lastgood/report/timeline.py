@@ -175,7 +175,7 @@ def _base(
     above = [event.at for event in commits(record) if floor is not None and (step_of(event) or 0) > floor]
     if floor is not None and (above or (account.reached_step or 0) > floor):
         # The next attempt may have gone on from its newest step, and one after that from an older one.
-        kept = max((event.at for event in commits(record) if (step_of(event) or 0) <= floor), default=ready)
+        kept = _newest_at([event for event in commits(record) if (step_of(event) or 0) <= floor], ready)
         if kept < kept_until and kept < stop:
             kept_until = kept
             why = "was a new start" if floor < 0 else f"went on from an older step, {floor}"
@@ -194,7 +194,12 @@ def _kept_until(record: Record, account: Account, ready: float, stop: float, dou
         return stop
     # Nobody saw its last step, but what came after its last commit is in no checkpoint, and nothing goes on from it.
     doubts.append("nobody saw its last step: all its time after its last commit counts as lost")
-    return max((event.at for event in record.events if event.kind == "committed"), default=ready)
+    return _newest_at(commits(record), ready)
+
+
+def _newest_at(committed: list[Event], otherwise: float) -> float:
+    """When the highest step of them was committed. A clock that was set back makes an older one the later one."""
+    return max(((step_of(event) or 0, event.at) for event in committed), default=(0, otherwise))[1]
 
 
 def is_end_seen(record: Record) -> bool:
