@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from faults import states
+from lastgood.core import heartbeat
 from lastgood.core.errors import StorageError
 from lastgood.core.layout import checkpoint_name
 from lastgood.core.retention import Keep
@@ -156,3 +158,24 @@ def test_a_read_only_file_system_is_read_and_refuses_to_save(mount: Path, job: J
     _run("mount", "-o", "remount,rw", str(mount))
     states.write(job, 20, 1)
     assert states.newest_good(job) == 20
+
+
+BEATS = """
+import sys
+from lastgood.runtime.heartbeats import HeartbeatWriter
+writer = HeartbeatWriter(sys.argv[1], 0)
+writer.beat(1, "step")
+writer.close()
+print("went on")
+"""
+
+
+def test_a_program_whose_heartbeats_have_no_room_goes_on_without(mount: Path) -> None:
+    beats = mount / "beats"
+    beats.mkdir()
+    (beats / heartbeat.heartbeat_file(0)).touch()
+    _fill(mount, free_bytes=0)
+    done = subprocess.run(
+        [sys.executable, "-c", BEATS, str(beats)], capture_output=True, text=True, timeout=180, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "went on\n"), done.stderr

@@ -27,7 +27,8 @@ class HeartbeatWriter:
         try:
             fd = os.open(Path(directory) / heartbeat.heartbeat_file(rank), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                os.ftruncate(fd, heartbeat.RECORD_BYTES)
+                # A disk that is full has to refuse it now, not by a SIGBUS at the first beat.
+                os.posix_fallocate(fd, 0, heartbeat.RECORD_BYTES)
                 self._map = mmap.mmap(fd, heartbeat.RECORD_BYTES)
             finally:
                 os.close(fd)
