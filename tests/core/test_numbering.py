@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastgood.core.numbering import Contents, Named, is_temporary, kind_of, missing_files, newest_first, numbers_in
+from lastgood.core.numbering import (
+    Contents,
+    Named,
+    is_temporary,
+    kind_of,
+    missing_files,
+    newest_first,
+    numbers_in,
+    step_in,
+)
 
 
 def order(*names: str) -> list[str]:
@@ -52,6 +61,35 @@ def test_temporary_and_hidden_names_never_count(name: str) -> None:
 @pytest.mark.parametrize("name", ["step_3.pt", "attempt.pt", "tmpfs.pt", "part_3.pt"])
 def test_ordinary_names_count(name: str) -> None:
     assert not is_temporary(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "step"),
+    [
+        ("out/s_1.h5", 1),
+        ("s_120.HDF5", 120),
+        ("dump.300.bz2", 300),
+        ("prod_3.rst7", 3),
+        ("ckpt_3.7z", 3),
+        ("s_1.h5.bz2", 1),
+        ("run.h5/step_9", 9),
+        ("state.h5", 0),
+        ("model_100.fp16.safetensors", 100),
+        ("run.it012", 12),
+        ("ckpt.e5", 5),
+        ("model.step100", 100),
+        ("h5_7", 7),
+        ("x.h50", 50),
+        ("pot.v3.2", 0),
+    ],
+)
+def test_the_digit_of_a_format_is_no_step(name: str, step: int) -> None:
+    assert step_in(name) == step
+
+
+def test_a_name_whose_only_digit_is_that_of_its_format_counts_as_one_without_a_number() -> None:
+    found = newest_first([Named("best.h5", 2.0), Named("step_10.h5", 1.0), Named("step_9.h5", 1.0)])
+    assert [c.name for c in found] == ["step_10.h5", "step_9.h5", "best.h5"]
 
 
 @given(st.lists(st.integers(0, 10**15), min_size=1, unique=True), st.integers(1, 16))

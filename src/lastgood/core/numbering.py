@@ -2,7 +2,7 @@
 
 Names are compared only with names of their own kind: those that are equal but for their numbers. Whole
 numbers count, from left to right, whatever their padding; decimal fractions (`loss=0.25`) are measurements
-and only break ties.
+and only break ties. The digit of a format (`.h5`) counts nothing.
 """
 
 import re
@@ -10,6 +10,11 @@ import re
 import msgspec
 
 _NUMBER = re.compile(r"\d+\.\d+(?:[eE][-+]?\d+)?|\d+[eE][-+]\d+|\d+")
+_FORMAT = re.compile(
+    r"\.(?:h[45]|he5|hdf[45]|nc4|bp[345]|ex2|rst7|bz2|lz4|7z|fp16|bf16|fp32|fp64|md5|sha1|sha256|sha512)(?=[./]|$)",
+    re.IGNORECASE,
+)
+"""Suffixes that have a number and no step. Others may have one: `run.it012`, `ckpt.e5`, `model.step100`."""
 _TEMPORARY_SUFFIXES = (".tmp", ".temp", ".part", ".partial", ".incomplete", ".lock", ".swp", "~")
 _TEMPORARY_PREFIXES = (".", "tmp_", "tmp-", "tmp.", "temp_")
 
@@ -44,10 +49,10 @@ def kind_of(name: str) -> str:
 def numbers_in(name: str) -> tuple[int, ...]:
     """The whole numbers in a name, from left to right.
 
-    >>> numbers_in("epoch=3-step=0120-loss=0.25.ckpt")
-    (3, 120)
+    >>> numbers_in("epoch=3-step=0120-loss=0.25.ckpt"), numbers_in("step_9.h5")
+    ((3, 120), (9,))
     """
-    return tuple(int(text) for text in _NUMBER.findall(name) if text.isdigit())
+    return tuple(int(text) for text in _NUMBER.findall(_FORMAT.sub("", name)) if text.isdigit())
 
 
 def step_in(name: str) -> int:
