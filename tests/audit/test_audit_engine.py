@@ -38,6 +38,9 @@ JOB = b"#!/bin/bash\n#SBATCH --time=12:00:00\nsrun python train.py\n"
         ("train", b"#!/usr/bin/env python3\n#SBATCH -n 1\nimport torch\n", Kind.PROGRAM),
         ("job.yaml", b"apiVersion: v1\nkind: Pod\n", Kind.MANIFEST),
         ("job", b"apiVersion: v1\nkind: Pod\n", Kind.MANIFEST),
+        ("job", b'{"kind": "Pod", "apiVersion": "v1"}', Kind.MANIFEST),
+        ("job.json", b'{\n    "apiVersion": "v1",\n    "kind": "Pod"\n}\n', Kind.MANIFEST),
+        ("-", b"kind: ConfigMap\ndata:\n  slurm.conf: |\n    ClusterName=a\napiVersion: v1\n", Kind.MANIFEST),
         ("slurm.conf", b"# site\nClusterName=a\nSlurmctldHost=b\n", Kind.POLICY),
         (
             "config.txt",
@@ -48,6 +51,7 @@ JOB = b"#!/bin/bash\n#SBATCH --time=12:00:00\nsrun python train.py\n"
         ("a.sh", b"#!/bin/bash\n\0\0\n", Kind.BINARY),
         ("a.sh", JOB.decode().encode("utf-16"), Kind.BINARY),
         ("notes.md", b"# Notes\n", Kind.OTHER),
+        ("notes.md", b'# Notes\n\n    {"apiVersion": "v1"}\n', Kind.OTHER),
         ("empty", b"", Kind.OTHER),
     ],
 )

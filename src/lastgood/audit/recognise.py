@@ -17,7 +17,7 @@ class Kind(StrEnum):
 
 
 _DIRECTIVE = re.compile(rb"^(?:#SBATCH\b|#[ \t]*SBATCH[ \t]+-)", re.MULTILINE)
-_API_VERSION = re.compile(rb"^[\"']?apiVersion[\"']?[ \t]*:", re.MULTILINE)
+_API_VERSION = re.compile(rb"^[\"']?apiVersion[\"']?[ \t]*:|\A\s*\{[^\0]*?\"apiVersion\"\s*:", re.MULTILINE)
 _POLICY = re.compile(
     rb"^[ \t]*(?:PartitionName=\S|Configuration data as of |(?:SlurmctldHost|ControlMachine|ClusterName)[ \t]*=)"
     rb"|^(?:\w+\|)*Name\|[^\n]*\b(?:GraceTime|PreemptMode)\b",
@@ -45,10 +45,11 @@ def kind_of(source: Source) -> Kind:
         return Kind.BATCH
     if name.endswith(_SHELL_SUFFIXES) or program:
         return Kind.SHELL
+    if _API_VERSION.search(data):
+        # In front of the other: a ConfigMap can hold a slurm.conf.
+        return Kind.MANIFEST
     if _POLICY.search(data[:_NEAR_THE_TOP]):
         return Kind.POLICY
-    if _API_VERSION.search(data):
-        return Kind.MANIFEST
     return Kind.OTHER
 
 

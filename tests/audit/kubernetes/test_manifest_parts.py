@@ -164,6 +164,23 @@ def test_what_keeps_a_shell_in_front_of_the_program(command: str, how: str | Non
 
 
 @pytest.mark.parametrize(
+    ("hook", "how"),
+    [
+        ('{exec: {command: [sh, -c, "pkill -TERM -f train.py; sleep 30"]}}', None),
+        ("{exec: {command: [/usr/bin/killall, -TERM, python]}}", None),
+        ('{exec: {command: [bash, -c, "kill -USR1 $(pidof python)"]}}', None),
+        ("{exec: {command: [sleep, '5']}}", "behind"),
+        ("{exec: {command: [sh, -c, ./skill_off.sh]}}", "behind"),
+        ("{httpGet: {path: /kill}}", "behind"),
+    ],
+)
+def test_a_hook_that_sends_the_signal_does_what_the_shell_does_not(hook: str, how: str | None) -> None:
+    text = f"        command: [bash, -c, 'python train.py; true']\n        lifecycle: {{preStop: {hook}}}\n"
+    ending = ending_of(container(text))
+    assert (ending.how if ending is not None else None) == how
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "        command: [torchrun, train.py]\n",

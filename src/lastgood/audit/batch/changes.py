@@ -17,8 +17,13 @@ _EACH_START = {
     "SLURM_RESTART_COUNT": "the count of restarts ($SLURM_RESTART_COUNT)",
     "SLURM_JOB_START_TIME": "the time of the start ($SLURM_JOB_START_TIME)",
 }
+_DATE = re.compile(
+    r"(?:^|[|;&(`\n])[ \t]*(?:\w+=[^\s|;&(`]*[ \t]+)*(?:[\w./-]*/)?date(?=[\s|;&)`]|$)"
+    r"(?![^|;&\n)`]{0,400}\s(?:-[uR]*[dr]|--date|--reference))"
+)
+"""As a command, without a day or a file that it is told to tell the time of."""
 _COMMANDS = (
-    (re.compile(r"(^|[|;&(\s])date\b(?!\s+(-d|--date|-r))"), "the date"),
+    (_DATE, "the date"),
     (re.compile(r"(^|[|;&(\s/])mktemp\b"), "mktemp"),
     (re.compile(r"\buuidgen\b|/proc/sys/kernel/random/uuid|\buuid\.uuid"), "a new UUID"),
     (re.compile(r"/dev/urandom|\bopenssl\s+rand\b|\bshuf\b|(^|\W)\$RANDOM"), "a random number"),

@@ -16,6 +16,7 @@ from lastgood.audit.kubernetes.templates import UNKNOWN
 _ENDS_IT = {"TERM", "EXIT"}
 """A trap for one of these makes bash as process 1 answer SIGTERM."""
 _ENDLESS = ("sleep", "tail")
+_SENDS = re.compile(r"\b(?:kill|pkill|killall)\b")
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -41,9 +42,10 @@ class Ending(msgspec.Struct, frozen=True):
 
 
 def ending_of(container: Container) -> Ending | None:
-    """None where no shell runs the program, where an init or a trap passes signals on, or where it is not plain to see."""
+    """None where no shell runs the program, where an init, a trap or a hook passes signals on, or where it is not plain
+    to see."""
     shell, run = container.shell, main_run(container)
-    if shell is None or run is None or run.command is None or shell.has_init:
+    if shell is None or run is None or run.command is None or shell.has_init or _has_sending_hook(container):
         return None
     command, around = run.command, run.command.around
     script = shell.script
@@ -70,6 +72,12 @@ def ending_of(container: Container) -> Ending | None:
     if around.is_background:
         return Ending(run, shell, "background", behind[-1] if behind else None)
     return Ending(run, shell, "behind" if behind else "last", behind[-1] if behind else None)
+
+
+def _has_sending_hook(container: Container) -> bool:
+    """What Kubernetes runs before SIGTERM sends a signal itself."""
+    words = container.value.elements("lifecycle", "preStop", "exec", "command")
+    return any(_SENDS.search(word.text()) for word in words)
 
 
 def program_of(run: Run) -> str:
