@@ -1,19 +1,23 @@
 """Any program, written down as a whole by CRIU: what has to be so for a restore, and real restores where CRIU works."""
 
+import errno
 import os
 import random
 import shutil
 import signal
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
+import psutil
 import pytest
 
-from lastgood.apps import criu, criu_images
+from lastgood.apps import criu, criu_images, criu_program
 from lastgood.apps.criu_images import ImageState, cut_back, problem_of, prune, read_state
 from lastgood.apps.transparent_machine import look
-from lastgood.core.errors import UsageError
+from lastgood.core.errors import EXIT_SAVED_RUN_AGAIN, UsageError
 from launch.conftest import Launcher, launcher, wait_for  # noqa: F401 - a fixture
 
 COUNTER = """
@@ -87,6 +91,107 @@ def test_where_criu_cannot_work_nothing_is_started_and_the_reason_is_named(monke
     monkeypatch.setattr(criu, "look", lambda command: there)
     with pytest.raises(UsageError, match="vdso: unexpected bounds"):
         criu.Criu(["solver"])
+
+
+class Fails:
+    """Raises what storage does that takes no more."""
+
+    def __init__(self, *given: object, **named: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+class Command:
+    """One that does nothing, and a clock that only waiting for it moves: it is killed at 4.5 s."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+        self.at = 0.0
+
+    @property
+    def is_stopped(self) -> bool:
+        return psutil.Process(self.process.pid).status() == psutil.STATUS_STOPPED
+
+    def clock(self) -> float:
+        return self.at
+
+    def sleep(self, seconds: float) -> None:
+        self.at += seconds
+        if self.at >= 4.5:
+            os.kill(self.process.pid, signal.SIGKILL)
+            os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
+
+
+@pytest.fixture
+def command() -> Iterator[Command]:
+    command = Command()
+    yield command
+    command.process.kill()
+    command.process.wait()
+
+
+@pytest.fixture
+def keeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> criu_program.Keeper:
+    """Keeps the command, with a CRIU that stops it and writes nothing."""
+    monkeypatch.chdir(tmp_path)
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "criu").write_text("#!/bin/sh\nkill -STOP $3\n")
+    (tools / "criu").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    Path(criu_images.DIRECTORY).mkdir()
+    keeper = criu_program.Keeper(["sleep", "1000"], 3600.0, command.clock, command.sleep)
+    keeper._pid = command.process.pid
+    return keeper
+
+
+@pytest.mark.parametrize("where", ["mkdir", "write_bytes", "rename"])
+def test_storage_that_takes_no_image_is_said_and_harms_no_program(
+    keeper: criu_program.Keeper,
+    command: Command,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    where: str,
+) -> None:
+    with monkeypatch.context() as broken:
+        broken.setattr(Path, where, Fails)
+        assert not keeper.dump()
+    assert "no image is written: " in (said := capfd.readouterr().err) and os.strerror(errno.ENOSPC) in said
+    assert not command.is_stopped
+    assert criu_images.image_paths(Path(criu_images.DIRECTORY)) == []
+    assert keeper.dump()
+
+
+def test_an_image_that_cannot_be_made_durable_does_not_count(
+    keeper: criu_program.Keeper, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fsync", Fails)
+    assert not keeper.dump() and not command.is_stopped
+
+
+def test_older_images_that_cannot_be_deleted_are_said_and_the_new_one_counts(
+    keeper: criu_program.Keeper,
+    command: Command,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(criu_program, "prune", Fails)
+    assert keeper.dump() and not command.is_stopped
+    assert "older images are not deleted: " in capfd.readouterr().err
+
+
+def test_a_program_that_is_to_stop_and_cannot_be_saved_is_tried_again_after_some_seconds(
+    keeper: criu_program.Keeper, tmp_path: Path
+) -> None:
+    (tmp_path / "tools" / "criu").write_text("#!/bin/sh\necho tried >> asked.txt\nexit 1\n")
+    Path(criu_images.DIRECTORY, criu_images.STOP).touch()
+    assert keeper.attend() == 128 + signal.SIGKILL
+    assert (tmp_path / "asked.txt").read_text().splitlines() == ["tried"] * 3
+
+
+def test_a_program_that_is_to_stop_is_saved_at_once_and_ended(keeper: criu_program.Keeper, command: Command) -> None:
+    Path(criu_images.DIRECTORY, criu_images.STOP).touch()
+    assert keeper.attend() == EXIT_SAVED_RUN_AGAIN
+    assert command.at == 0.0
 
 
 @pytest.fixture

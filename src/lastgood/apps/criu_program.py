@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -43,18 +44,28 @@ DUMP_LIMIT_S = 3600.0
 """Of an image as large as a node's memory on slow storage; the program stands still meanwhile."""
 _SIGCONT = 18
 _TRIES = 3
+_AGAIN_S = 2.0
+"""After a try that failed: the program stands still in each."""
 
 
 class Keeper:
     """A command, and the images of it."""
 
-    def __init__(self, command: list[str], every_s: float) -> None:
+    def __init__(
+        self,
+        command: list[str],
+        every_s: float,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._command = command
         self._every_s = every_s
+        self._clock = clock
+        self._sleep = sleep
         self._directory = Path(DIRECTORY)
         self._pid = 0
         self._base_s = 0
-        self._began = time.monotonic()
+        self._began = clock()
         self._read = dict.fromkeys(STREAMS, 0)
 
     def start(self) -> None:
@@ -84,32 +95,51 @@ class Keeper:
                 self._read = {name: state.files.get(os.path.abspath(self._directory / name), 0) for name in STREAMS}
                 return True
             # Its process number may be that of another one, which ends.
-            time.sleep(1.0)
+            self._sleep(1.0)
         say(f"criu restore of {image} ended with {code}: {_last_error(work / 'log.txt') or said.strip()}")
         return False
 
     def attend(self) -> int:
         """Until the command ends, or is to stop; the exit code for us."""
-        next_at = time.monotonic() + self._every_s
+        next_at = self._clock() + self._every_s
+        again_at = self._clock()
         while True:
             ended, status = os.waitpid(self._pid, os.WNOHANG)
             self._relay()
             if ended:
                 return self._finish(os.waitstatus_to_exitcode(status))
             is_stop = (self._directory / STOP).exists()
-            if is_stop or (self._directory / SAVE).exists() or time.monotonic() >= next_at:
-                durable.delete_file(self._directory / SAVE)
+            is_asked = is_stop or (self._directory / SAVE).exists()
+            now = self._clock()
+            if now >= next_at or (is_asked and now >= again_at):
                 is_saved = self.dump()
-                next_at = time.monotonic() + self._every_s
                 if is_stop and is_saved:
                     self._kill()
                     return EXIT_SAVED_RUN_AGAIN
-            time.sleep(LOOK_S)
+                now = self._clock()
+                next_at = now + self._every_s
+                again_at = now if is_saved else now + _AGAIN_S
+            self._sleep(LOOK_S)
 
     def dump(self) -> bool:
-        """Have it written down, and let it go on. False, with what CRIU said, if that did not work: it goes on then, too."""
+        """Have it written down, and let it go on. False, with the reason said, if that did not work: it goes on then, too."""
+        try:
+            durable.delete_file(self._directory / SAVE)
+            if not self._write_image():
+                return False
+        except OSError as error:
+            say(f"no image is written: {error.strerror or error}")
+            return False
+        try:
+            prune(self._directory)
+        except OSError as error:
+            say(f"older images are not deleted: {error.strerror or error}")
+        return True
+
+    def _write_image(self) -> bool:
+        """False, with what CRIU said, if it could not. Raises OSError."""
         newest = image_paths(self._directory)[:1]
-        seconds = self._base_s + int(time.monotonic() - self._began)
+        seconds = self._base_s + int(self._clock() - self._began)
         seconds = max([seconds, *(int(path.name) + 1 for path in newest)])
         with durable.NewDirectory(self._directory / image_name(seconds), os.urandom(4).hex()) as new:
             try:
@@ -125,7 +155,6 @@ class Keeper:
             state = ImageState(seconds, self._pid, self._command, images, files)
             (new.staging / STATE).write_bytes(msgspec.json.encode(state))
             new.publish()
-        prune(self._directory)
         return True
 
     def _finish(self, code: int) -> int:
