@@ -333,9 +333,10 @@ def test_of_several_problems_that_of_a_file_that_is_there_counts(lastgood):
     [
         ("a.out", b"\x7fELF\0\0", 65, "binary"),
         ("job.sh", CLEAN.encode("utf-16"), 65, "UTF-16"),
-        ("empty.sh", b"", 0, "empty"),
+        ("empty.sh", b"", 66, "empty"),
+        ("empty.yaml", b"\n", 66, "empty"),
         ("make.sh", b"#!/bin/bash\nmake\n", 0, "without `#SBATCH`"),
-        ("notes.md", b"# Notes\n", 0, "neither"),
+        ("notes.md", b"# Notes\n", 66, "neither"),
         ("values.yaml", b"a: b\n", 0, "nothing to audit"),
         ("train.py", b"print 'x'\n", 65, "no Python"),
         ("job.yaml", b"apiVersion: batch/v1\nkind: Job\n  spec: [\n", 65, "YAML"),
@@ -348,6 +349,17 @@ def test_a_file_that_cannot_be_audited_says_why_and_the_others_are(lastgood, nam
     assert said.code == code and words in said.out and name in said.out
     said = lastgood("audit", name, "z.sh")
     assert said.code == 1 and words in said.out and "z.sh:4:1" in said.out
+
+
+@pytest.mark.parametrize("text", ["", "kind: Service\napiVersion: v1\n", "make\n", "#!/bin/bash\nmake\n"])
+def test_standard_input_that_holds_nothing_to_audit_is_a_mistake(lastgood, monkeypatch, text):
+    def audit(*others):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        return lastgood("audit", "-", *others).code
+
+    assert audit() == 66
+    assert audit(write("make.sh", "#!/bin/bash\nmake\n")) == 66
+    assert audit(write("job.sh", CLEAN)) == 0
 
 
 @pytest.mark.slow

@@ -47,7 +47,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     is_nothing: bool = False
     """There is nothing in it that we audit, though it was named; of many such, only their number is said."""
     is_missing: bool = False
-    """There is no such file."""
+    """There is no such file, or nothing in it that anybody would name it for."""
 
 
 class Audited(msgspec.Struct, kw_only=True):

@@ -194,7 +194,10 @@ def _nothing_to_audit(kind: Kind, source: Source, candidate: Candidate) -> Itera
         }.get(kind, "neither a batch script, a Kubernetes manifest, Python nor Slurm's configuration: not audited")
         if not source.data.strip():
             message = "an empty file: nothing to audit"
-        yield Problem(path=source.path, message=message, is_partial=True, is_nothing=True)
+        # A hook names all scripts and all YAML that there is.
+        is_passed_over = kind in (Kind.SHELL, Kind.MANIFEST) and bool(source.data.strip())
+        is_missing = not is_passed_over or candidate.path == STANDARD_INPUT
+        yield Problem(path=source.path, message=message, is_partial=True, is_nothing=True, is_missing=is_missing)
 
 
 def _load(candidate: Candidate, stdin_name: str) -> Source | Problem:

@@ -214,6 +214,8 @@ def _exit_code(report: "Report", threshold: int) -> int:
         return EXIT_FINDINGS
     problems = [*report.problems, *(problem for one in report.audited for problem in one.problems)]
     serious = [problem for problem in problems if not problem.is_partial]
+    if not serious and not any(one.kinds for one in report.audited):
+        serious = [problem for problem in problems if problem.is_missing]
     if serious:
         is_missing = all(problem.is_missing for problem in serious)
         return NoSuchJobError.exit_code if is_missing else DamagedError.exit_code
