@@ -21,9 +21,11 @@ from keeper.rank_program import RankProcess
 from keeper.ranks import until
 from lastgood.core.errors import FencedError, LastgoodError, StorageError
 from lastgood.keeper import protocol
+from lastgood.keeper.client import Keeper
 from lastgood.keeper.protocol import Channel
 from lastgood.keeper.starting import start_keeper
 from lastgood.runtime import slots
+from lastgood.runtime.line import Line
 from lastgood.store.attempts import claim_attempt, read_events
 from lastgood.store.jobdir import create_job, open_job
 from lastgood.store.reader import open_checkpoint
@@ -284,6 +286,28 @@ def test_memory_that_cannot_be_had_is_said_and_saves_go_on(
     assert f"no shared memory of 5 bytes: too much: snapshots in memory at a time: {possible}" in said
     assert "keeper_lost" not in kinds(path)
     assert steps_of(path)[-1] == 5
+
+
+def test_memory_that_goes_with_a_lost_keeper_costs_that_snapshot_only(
+    start: Start, path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # A keeper that lives, and cannot be reached any more, may read from the memory: nobody may use it again.
+    def begin(keeper: Keeper, number: int, real: Any = Keeper.begin) -> None:
+        if "keeper_lost" in kinds(path) or steps_of(path)[-1:] != [2]:
+            return real(keeper, number)
+        raise ConnectionError("cut")
+
+    monkeypatch.setattr(Keeper, "begin", begin)
+    monkeypatch.setattr(Line, "remake", lambda *_: False)
+    x = np.zeros(3)
+    run = start({"x": x}, every=2)
+    for step in run.steps(8):
+        x += 1
+        if step == 3:
+            until(lambda: steps_of(path) == [2])
+    said = capsys.readouterr().err
+    assert "SAVE FAILED at step 4" in said and "what there was went with the keeper" in said
+    assert steps_of(path)[-1] == 8
 
 
 # What else a program may do ------------------------------------------------------------------------------------

@@ -11,11 +11,13 @@ import pytest
 
 import lastgood
 from lastgood.core.errors import TornSnapshotError
+from lastgood.runtime import copying
 from lastgood.store.attempts import attempt_numbers, read_events
 from lastgood.store.catalogue import list_checkpoints
 from lastgood.store.jobdir import open_job
 from lastgood.store.rank_state import rank_state
 from lastgood.store.reader import open_checkpoint
+from lastgood.store.threads import Beside
 from runtime.zygote import Zygote
 
 torch = pytest.importorskip("torch")
@@ -187,6 +189,32 @@ def test_the_end_waits_and_leaves_no_hook_and_no_thread(tmp_path: Path, last_mom
     assert not optimizer._optimizer_load_state_dict_pre_hooks
     names = [thread.read_text().strip() for thread in Path("/proc/self/task").glob("*/comm")]
     assert "lastgood-copy" not in names
+
+
+@pytest.mark.parametrize(("of", "name"), [(copying.Copy, "_copy"), (Beside, "start")])
+def test_a_snapshot_that_a_signal_handler_has_interrupted_holds_no_step_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of: type, name: str
+) -> None:
+    class Interrupted(Exception):
+        pass
+
+    def interrupt(*_: Any) -> None:
+        raise Interrupted
+
+    model = Big()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    state = {"model": model, "optimizer": optimizer}
+    with lastgood.Run(state, job=tmp_path / "job", every=1, overlap=True, rank_limit="20s") as run:
+        for step in run.steps(4):
+            model(torch.ones(2, 128)).sum().backward()
+            optimizer.step()
+            if step == 2:
+                with monkeypatch.context() as patch, pytest.raises(Interrupted):
+                    patch.setattr(of, name, interrupt)
+                    run.safe_point("evaluation", step_is_done=True)
+                # What waits for the copy here gives up with an error after the limit.
+                optimizer.step()
+    assert max(contents(tmp_path / "job")) == 4
 
 
 def test_an_exception_in_the_loop_does_not_lose_the_snapshot(tmp_path: Path, last_moment: LastMoment) -> None:

@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from lastgood.core.errors import DamagedError
 from lastgood.core.manifest import DataFile
 from lastgood.core.tensorfile import ArraySpec
 from lastgood.store import content as content_module
+from lastgood.store import threads
 from lastgood.store.content import StoredContent
 from lastgood.store.places import chunk_bytes, fresh_memory, scatter
 from lastgood.store.reader import open_checkpoint
@@ -269,6 +271,36 @@ def test_a_stream_whose_receiver_fails_ends_at_once(file):
     with pytest.raises(ConnectionError, match="nobody listens"):
         opened.stream(opened.portion(SIZES), refuse)
     assert len(seen) == 1
+
+
+def test_readers_end_although_the_receiver_that_fails_is_held_up_before_it_says_so(file, monkeypatch):
+    # As a handler of the program, or another thread that keeps Python's lock, may hold it up.
+    path, expected = file
+    opened = VerifiedFile(StoredContent(path, expected.bytes), expected)
+
+    def end_late(team, *rest, real=threads.Team.__exit__):
+        time.sleep(0.05)
+        return real(team, *rest)
+
+    def refuse(chunk):
+        raise ConnectionError("nobody listens")
+
+    monkeypatch.setattr(threads.Team, "__exit__", end_late)
+    for _ in range(5):
+        with pytest.raises(ConnectionError):
+            opened.stream(opened.portion(SIZES), refuse)
+
+
+def test_where_no_thread_can_be_had_the_caller_reads(file, monkeypatch):
+    def refuse(*_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threads._thread, "start_new_thread", refuse)
+    path, expected = file
+    opened = VerifiedFile(StoredContent(path, expected.bytes), expected)
+    assert not opened.problems()
+    portion = opened.portion(SIZES)
+    assert b"".join(streamed(opened, portion)) == b"".join(CONTENT[placed.spec.name] for placed in portion.arrays)
 
 
 def test_fresh_memory_is_writable_aligned_and_apart():

@@ -7,7 +7,7 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -139,6 +139,9 @@ def test_an_exception_at_any_instruction_leaves_a_thread_that_can_be_joined() ->
         if seen[0] < count:
             break
         if beside is not None:
+            # Its caller waits again, and may be interrupted again.
+            with raising_at(1 + count % 40), suppress(Interrupted):
+                beside.join()
             beside.join()
             before = list(done)
             time.sleep(0.002)
@@ -171,6 +174,62 @@ def test_a_forked_child_does_not_wait_for_the_threads_of_its_parent() -> None:
         beside.join()
         os._exit(0)
     assert os.waitpid(pid, 0)[1] == 0
+    may_end.open()
+    beside.join()
+
+
+@pytest.fixture
+def no_more_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threads._thread, "start_new_thread", refuse)
+
+
+def test_where_no_thread_can_be_had_the_caller_does_the_work(no_more_threads: None) -> None:
+    work = Work()
+    each(range(10), work, 4, "test")
+    assert work.done == list(range(10))
+
+
+def test_where_only_some_threads_can_be_had_these_do_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = [None]
+
+    def start(*arguments: Any, real: Any = threads._thread.start_new_thread) -> None:
+        if not left:
+            raise RuntimeError("can't start new thread")
+        left.pop()
+        real(*arguments)
+
+    monkeypatch.setattr(threads._thread, "start_new_thread", start)
+    work = Work()
+    each(range(10), work, 4, "test")
+    assert work.done == list(range(10)) and not left
+
+
+def test_a_thread_that_cannot_be_had_is_not_waited_for(no_more_threads: None) -> None:
+    beside = Beside(lambda: None, "test")
+    assert not beside.start()
+    beside.join()
+    beside.join()
+
+
+def test_a_thread_that_was_called_off_does_not_begin() -> None:
+    done: list[int] = []
+    beside = Beside(lambda: done.append(1), "test")
+    assert beside.call_off()
+    beside.start()
+    for _ in range(20):
+        time.sleep(0.001)
+    assert not done
+
+
+def test_one_that_is_called_off_too_late_is_waited_for() -> None:
+    begun, may_end = Latch(), Latch()
+    beside = Beside(lambda: (begun.open(), may_end.wait()), "test")  # type: ignore[arg-type, func-returns-value]
+    beside.start()
+    begun.wait()
+    assert not beside.call_off()
     may_end.open()
     beside.join()
 

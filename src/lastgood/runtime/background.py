@@ -195,6 +195,11 @@ class Background:
         slot = self._await_slot(limit_s, beat)
         slot.turn = 0
         self.tell(lambda keeper: keeper.begin(self._slots.number(slot)))
+        if slot not in self._slots:
+            raise StorageError(
+                f"no memory for the snapshot of step {order.step}: what there was went with the keeper",
+                safe="earlier checkpoints are untouched",
+            )
         self._copy = Copy(slot, order)
         self._copy.begin(layout, arrays, later, self._give_soon)
         if self._copy.is_whole:

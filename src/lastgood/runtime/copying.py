@@ -47,6 +47,8 @@ class Copy:
         self._late: list[_Late] = []
         self._moves: list[tuple[int, int, int]] = []
         self._on_devices: DeviceCopy | None = None
+        self._is_begun = False
+        """`begin` was not left by an exception."""
         self._is_on_host = Latch()
         self._checking = threading.Lock()
         self._thread: Beside | None = None
@@ -64,10 +66,12 @@ class Copy:
         self._copy(layout, arrays, later)
         if self._moves or self._on_devices is not None:
             self._thread = Beside(partial(self._go_on, whole), "lastgood-copy")
-            self._thread.start()
+            if not self._thread.start():
+                self._go_on(whole)
         else:
             self._is_on_host.open()
             self.is_whole = True
+        self._is_begun = True
 
     def _copy(self, layout: Layout, arrays: list[Array], later: Collection[str]) -> None:
         view, base, devices = self.slot.arena.view, self.slot.arena.address, self.slot.devices
@@ -94,6 +98,9 @@ class Copy:
     def hold_changes(self, limit_s: float) -> None:
         """Called before the late arrays change: returns when they may. Raises StorageError after the limit."""
         began = time.monotonic()
+        if not self._is_begun and (self._thread is None or self._thread.call_off()):
+            # There is nobody who would copy them.
+            self._is_on_host.open()
         if not self._is_on_host.wait(limit_s):
             raise StorageError(f"a snapshot was not copied within {duration(limit_s)}", safe="earlier ones are there")
         self._check()

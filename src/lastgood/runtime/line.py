@@ -38,7 +38,8 @@ class Line:
             self.why_not = str(error)
             # It is ready before anybody waits for it.
             self._starter = Beside(self._start, "lastgood-keeper")
-            self._starter.start()
+            if not self._starter.start():
+                self._start()
 
     def _start(self) -> None:
         # A launcher's is there before the program is, or never.

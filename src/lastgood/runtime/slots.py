@@ -40,7 +40,8 @@ class Slot:
         self.arena.touch_in_background(after.arena if after is not None else None)
         if self.devices is not None:
             self._pinning = Beside(partial(self._pin, self.devices), "lastgood-pin")
-            self._pinning.start()
+            if not self._pinning.start():
+                self._pin(self.devices)
 
     def await_ready(self) -> None:
         """Wait for what `make_ready` has begun."""
@@ -82,6 +83,9 @@ class Slots:
         self._lent: list[int] = []
         """Descriptors of `left` that are read from now."""
         self._told: list[str] = []
+
+    def __contains__(self, slot: Slot) -> bool:
+        return slot in self._all
 
     def __len__(self) -> int:
         return len(self._all)

@@ -10,7 +10,6 @@ import _thread
 import ctypes
 import os
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from typing import Any, Self, TypeVar
 
 T = TypeVar("T")
@@ -22,7 +21,7 @@ _libc = ctypes.CDLL(None)
 
 
 class Latch:
-    """Opened once, by one thread; others wait for it."""
+    """Opened once; others wait for it."""
 
     def __init__(self) -> None:
         self.is_open = False
@@ -30,10 +29,8 @@ class Latch:
         self._lock.acquire()
 
     def open(self) -> None:
-        """Opening it again is fine for the thread that has opened it."""
-        if not self.is_open:
-            self.is_open = True
-            self._lock.release()
+        self.is_open = True
+        self._wake()
 
     def wait(self, limit_s: float = -1.0) -> bool:
         """True when it is open, False after the limit."""
@@ -41,15 +38,21 @@ class Latch:
             return self.is_open or self._lock.acquire(timeout=limit_s)
         finally:
             if self.is_open:
-                # Others wait, too: the lock is no more than what wakes one after the other now.
-                with suppress(RuntimeError):
-                    self._lock.release()
+                self._wake()
+
+    def _wake(self) -> None:
+        """Once it is open the lock is no more than what wakes those who wait, one after the other."""
+        try:
+            self._lock.release()
+        except RuntimeError:
+            # Somebody else has just done it. (Not `suppress`, which is Python: a handler may raise in it.)
+            return
 
 
 class Beside:
     """Runs `work`, which must not raise, in a thread that does not keep the process alive.
 
-    `join` returns when it is over, and also, where `start` was left by an exception, when it can no longer begin.
+    `join` returns when it is over, and also, where `start` failed or was left by an exception, when it can no longer begin.
     `name` is what `ps -L` and debuggers show; the kernel keeps 15 bytes of it.
     """
 
@@ -59,35 +62,31 @@ class Beside:
         self._end = Latch()
         self._is_started = False
         self._pid = os.getpid()
-        self._claims = [None]
-        """Who takes it decides: the thread, to begin, or who waits for a thread of which it is not known whether it
-        was started."""
+        self._owner: dict[str, str] = {}
+        """Who comes first has it: the thread, which begins, or who would wait for a thread of which it is not known
+        whether it was started. It can be asked again after an exception."""
 
-    def start(self) -> None:
-        _thread.start_new_thread(self._run, ())
+    def start(self) -> bool:
+        """False if no thread can be had (a limit of processes, or the interpreter ends)."""
+        try:
+            _thread.start_new_thread(self._run, ())
+        except RuntimeError:
+            return False
         self._is_started = True
-
-    @property
-    def is_over(self) -> bool:
-        return self._end.is_open
+        return True
 
     def join(self) -> None:
-        """May be called again after an exception, and by several threads if `start` was not left by one."""
-        if os.getpid() != self._pid:
-            # A forked child has none of its parent's threads.
-            return
-        if not self._is_started and self._claim():
-            self._end.open()
-        self._end.wait()
+        """May be called again after an exception, and by several threads at once."""
+        # A forked child has none of its parent's threads.
+        if os.getpid() == self._pid and (self._is_started or not self.call_off()):
+            self._end.wait()
 
-    def _claim(self) -> bool:
-        with suppress(IndexError):
-            self._claims.pop()
-            return True
-        return False
+    def call_off(self) -> bool:
+        """Do not begin any more. False if it has begun."""
+        return self._owner.setdefault("is", "nobody") == "nobody"
 
     def _run(self) -> None:
-        if not self._claim():
+        if self._owner.setdefault("is", "thread") != "thread":
             return
         try:
             _libc.prctl(_PR_SET_NAME, self._name.encode(), 0, 0, 0)
@@ -113,33 +112,41 @@ class Team:
         name: str,
         enter: Callable[[], None] = lambda: None,
     ) -> None:
-        waiting = iter(items)
+        self._waiting = iter(items)
+        self._work = work
         self._is_over = False
+        self._is_alone = False
         self._errors: list[BaseException] = []
 
         def go_on() -> None:
             try:
                 enter()
-                while not self._is_over and (item := next(waiting, _NONE)) is not _NONE:
-                    if work(item) is True:
-                        self._is_over = True
+                self._take_all()
             except BaseException as error:  # noqa: BLE001 - raised again by `join`
                 self._is_over = True
                 self._errors.append(error)
 
         self._threads = [Beside(go_on, name) for _ in range(threads)]
 
-    def start(self) -> None:
-        """To be called in the block of which this is the context."""
-        for thread in self._threads:
-            thread.start()
+    def start(self) -> bool:
+        """To be called in the block of which this is the context. False if no thread at all can be had: `join` does all
+        of it then."""
+        self._is_alone = sum([thread.start() for thread in self._threads]) == 0
+        return not self._is_alone
 
     def join(self) -> None:
         """Wait until all is done. Raises what the first call raised that did."""
+        if self._is_alone:
+            self._take_all()
         for thread in self._threads:
             thread.join()
         if self._errors:
             raise self._errors[0]
+
+    def _take_all(self) -> None:
+        while not self._is_over and (item := next(self._waiting, _NONE)) is not _NONE:
+            if self._work(item) is True:
+                self._is_over = True
 
     def __enter__(self) -> Self:
         return self

@@ -18,6 +18,9 @@ READERS = 4 if len(os.sched_getaffinity(0)) >= 4 else 2
 """Threads that read blocks of one file: more do not help one device, fewer leave it idle. On few cores four get in each
 other's way: a sixth slower than two."""
 
+_NOT_TAKEN_YET = memoryview(b"")
+"""Memory for a block that nobody has needed so far."""
+
 MAX_PROBLEMS = 20
 """Pieces of damage that a verification names before it stops reading."""
 
@@ -91,14 +94,14 @@ class VerifiedFile:
         work = list(portion.blocks().items())[skip:]
         free: SimpleQueue[memoryview | None] = SimpleQueue()
         for _ in range(2 * READERS):
-            free.put(None)
+            free.put(_NOT_TAKEN_YET)
         loaded: list[SimpleQueue[memoryview | Exception]] = [SimpleQueue() for _ in work]
 
-        def load(block: int, slices: list[Slice], buffer: memoryview | None) -> memoryview:
+        def load(block: int, slices: list[Slice], buffer: memoryview) -> memoryview:
             view = self._checked(block)
             if view is None:
                 raise DamagedError(self._complaint(block))
-            if buffer is None:
+            if buffer is _NOT_TAKEN_YET:
                 buffer = memoryview(bytearray(portion.block_bytes))
             begin, at = 0, self._extent(block)[0]
             for piece in slices:
@@ -109,28 +112,34 @@ class VerifiedFile:
 
         numbers = iter(range(len(work)))
 
-        def load_next(_: object) -> None:
+        def load_next(_: object) -> bool:
             # Memory first: who has a number and waits for memory waits for ever, if what comes after it has it all.
             buffer = free.get()
+            if buffer is None:
+                # That there is no more is to be seen by the others, too.
+                free.put(None)
+                return True
             number = next(numbers)
             try:
                 loaded[number].put(load(*work[number], buffer))
             except Exception as error:  # noqa: BLE001 - raised in its turn
                 loaded[number].put(error)
+            return False
 
         with Team(work, load_next, min(READERS, len(work)), "lastgood-read") as team:
             try:
-                team.start()
+                has_readers = team.start()
                 for (_, slices), chunk in zip(work, loaded, strict=True):
+                    if not has_readers:
+                        load_next(None)
                     found = chunk.get()
                     if isinstance(found, Exception):
                         raise found
                     send(found[: chunk_bytes(slices)])
                     free.put(found)
             finally:
-                # None waits for memory that nobody gives back.
-                for _ in range(READERS):
-                    free.put(None)
+                # No reader is to wait for memory that nobody gives back.
+                free.put(None)
 
     def problems(self) -> list[str]:
         """Blocks that fail, the first MAX_PROBLEMS of them, or a header that cannot be read. Takes no more
