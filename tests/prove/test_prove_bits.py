@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from lastgood.prove.arrays import Numbers, decoded, numbers
-from lastgood.prove.bits import compare_arrays, ulp_distance
+from lastgood.prove.bits import compare_arrays, long_double_bytes, ulp_distance
 from lastgood.prove.difference import Tolerance
 
 FLOATS = ["f2", "f4", "f8"]
@@ -173,6 +173,27 @@ def test_padding_of_long_doubles_is_not_compared() -> None:
     assert compare_arrays("x", left, np.nextafter(left, np.longdouble(2))).kind == "differs"
 
 
+@pytest.mark.parametrize("dtype", [np.longdouble, np.clongdouble])
+def test_where_long_doubles_have_no_padding_every_byte_of_them_counts(
+    monkeypatch: pytest.MonkeyPatch, dtype: type[Any]
+) -> None:
+    left = np.array([1.5], dtype)
+    right = left.copy()
+    right.view(np.uint8)[-1] ^= 1
+    monkeypatch.setattr("lastgood.prove.bits._LONG_DOUBLE_BYTES", long_double_bytes(112, np.longdouble().itemsize))
+    assert compare_arrays("x", left, right).kind == "differs"
+
+
+def test_complex_long_doubles_are_compared_by_their_bits() -> None:
+    values = np.array([complex(np.nan, 0.0), complex(1.0, 0.0)], np.clongdouble)
+    assert compare_arrays("x", values, values.copy()).kind == "identical"
+    other = values.copy()
+    other.imag[1] = -0.0
+    found = compare_arrays("x", values, other)
+    assert found.first is not None
+    assert (found.differing, found.first.what, found.first.reason) == (1, "x[1]", "a zero of the other sign")
+
+
 @given(npst.arrays("u2", st.integers(1, 30)), st.integers(0, 29))
 def test_bfloat16_has_the_numbers_that_torch_gives_it(raw: Any, at: int) -> None:
     torch = pytest.importorskip("torch")
@@ -181,7 +202,14 @@ def test_bfloat16_has_the_numbers_that_torch_gives_it(raw: Any, at: int) -> None
 
 
 @pytest.mark.parametrize(
-    ("name", "theirs"), [("F8_E4M3", "float8_e4m3fn"), ("F8_E5M2", "float8_e5m2"), ("F8_E8M0", "float8_e8m0fnu")]
+    ("name", "theirs"),
+    [
+        ("F8_E4M3", "float8_e4m3fn"),
+        ("F8_E5M2", "float8_e5m2"),
+        ("F8_E8M0", "float8_e8m0fnu"),
+        ("float8_e4m3fnuz", "float8_e4m3fnuz"),
+        ("float8_e5m2fnuz", "float8_e5m2fnuz"),
+    ],
 )
 def test_eight_bit_floats_have_the_numbers_that_torch_gives_them(name: str, theirs: str) -> None:
     torch = pytest.importorskip("torch")

@@ -75,6 +75,60 @@ def test_a_file_with_objects_is_never_loaded_and_its_tensors_are_compared_by_the
     assert "would run code" in " ".join(same.notes)
 
 
+def quantized(scales: list[float], zero_points: list[int]) -> Any:
+    whole = torch.tensor([[1, 2], [3, 4]], dtype=torch.int8)
+    if len(scales) == 1:
+        return torch._make_per_tensor_quantized_tensor(whole, scales[0], zero_points[0])
+    means = torch.tensor(scales, dtype=torch.float64), torch.tensor(zero_points)
+    return torch._make_per_channel_quantized_tensor(whole, *means, 0)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("left", "right", "what"),
+    [
+        (([0.5], [3]), ([0.25], [3]), "w.scale"),
+        (([0.5], [3]), ([0.5], [4]), "w.zero point"),
+        (([0.5, 0.5], [3, 3]), ([0.5, 0.25], [3, 3]), "w.scales[1]"),
+        (([0.5, 0.5], [3, 3]), ([0.5, 0.5], [3, 4]), "w.zero points[1]"),
+    ],
+)
+def test_quantized_tensors_of_equal_codes_differ_in_what_these_mean(
+    tmp_path: Path, left: Any, right: Any, what: str
+) -> None:
+    one, same, other = (
+        saved(tmp_path / f"{name}.pt", {"w": quantized(*of)}) for name, of in zip("abc", (left, left, right), strict=True)
+    )
+    assert compare_files(one, same).kind == "identical"
+    found = compare_files(one, other)
+    assert found.first is not None
+    assert (found.differing, found.first.what) == (1, what)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
+def test_sparse_tensors_that_store_the_same_differ_in_their_shape(tmp_path: Path, layout: Any) -> None:
+    tensors = [torch.zeros(2, columns) for columns in (3, 4)]
+    for tensor in tensors:
+        tensor[1, 2] = 5.0
+    left, right = (
+        saved(tmp_path / f"{tensor.shape[1]}.pt", {"w": tensor.to_sparse(layout=layout)}) for tensor in tensors
+    )
+    found = compare_files(left, right)
+    assert found.first is not None
+    assert (found.first.what, found.differing) == ("w.shape[1]", 1)
+
+
+def test_a_tolerance_does_not_take_a_code_of_nan_for_a_near_number(tmp_path: Path) -> None:
+    left, right = (
+        saved(tmp_path / f"{code}.pt", {"w": torch.tensor([code], dtype=torch.uint8).view(torch.float8_e4m3fnuz)})
+        for code in (0x7F, 0x80)
+    )
+    found = compare_files(left, right, Rule(Tolerance(relative=0.01)))
+    assert found.first is not None
+    assert (found.kind, found.first.left, found.first.reason) == ("differs", "240.0", "NaN against a number")
+
+
 def test_a_cut_off_file_is_damage(tmp_path: Path) -> None:
     path = saved(tmp_path / "a.pt", state())
     path.write_bytes(path.read_bytes()[:-200])

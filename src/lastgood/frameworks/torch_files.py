@@ -111,13 +111,13 @@ def plain(value: Any, depth: int) -> object:
 def _stored(tensor: torch.Tensor, depth: int) -> object:
     tensor = tensor.detach()
     if tensor.is_quantized:
-        return {"values": _stored(tensor.int_repr(), depth), "scheme": str(tensor.qscheme()), "scale": tensor.q_scale()}
+        return {"values": _stored(tensor.int_repr(), depth), **_quantization(tensor, depth)}
     if tensor.layout is torch.sparse_coo:
         tensor = tensor.coalesce()
-        return {"indices": _stored(tensor.indices(), depth), "values": _stored(tensor.values(), depth)}
+        return _sparse(tensor, {"indices": tensor.indices(), "values": tensor.values()}, depth)
     if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
         parts = {"rows": tensor.crow_indices(), "columns": tensor.col_indices(), "values": tensor.values()}
-        return {name: _stored(part, depth) for name, part in parts.items()}
+        return _sparse(tensor, parts, depth)
     if tensor.is_meta:
         return f"a tensor without data, {list(tensor.shape)}"
     tensor = tensor.resolve_conj().resolve_neg()
@@ -126,6 +126,25 @@ def _stored(tensor: torch.Tensor, depth: int) -> object:
         seen_as, storage, name = as_bits
         return Stored(tensor.view(seen_as).numpy().view(storage), name)
     return Stored(tensor.numpy(), "")
+
+
+def _quantization(tensor: torch.Tensor, depth: int) -> dict[str, object]:
+    """What the whole numbers of a quantized tensor mean."""
+    scheme = tensor.qscheme()
+    told: dict[str, object] = {"scheme": str(scheme), "type": str(tensor.dtype)}
+    if scheme in (torch.per_tensor_affine, torch.per_tensor_symmetric):
+        return {**told, "scale": tensor.q_scale(), "zero point": tensor.q_zero_point()}
+    return {
+        **told,
+        "scales": _stored(tensor.q_per_channel_scales(), depth),
+        "zero points": _stored(tensor.q_per_channel_zero_points(), depth),
+        "axis": tensor.q_per_channel_axis(),
+    }
+
+
+def _sparse(tensor: torch.Tensor, parts: Mapping[str, torch.Tensor], depth: int) -> dict[str, object]:
+    """What is stored does not tell how large the whole is."""
+    return {"shape": list(tensor.shape), **{name: _stored(part, depth) for name, part in parts.items()}}
 
 
 def _first_line(error: BaseException) -> str:

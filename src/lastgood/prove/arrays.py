@@ -17,8 +17,15 @@ Order = Literal["C", "F"]
 CHUNK_BYTES = 8 * 2**20
 """What is compared at a time: small beside any memory, large beside the cost of a call."""
 
-ENCODED = {"BF16": "<u2", "F8_E4M3": "|u1", "F8_E5M2": "|u1", "F8_E8M0": "|u1"}
-"""Types kept as their bits, by their names in safetensors files."""
+ENCODED = {
+    "BF16": "<u2",
+    "F8_E4M3": "|u1",
+    "F8_E5M2": "|u1",
+    "F8_E8M0": "|u1",
+    "float8_e4m3fnuz": "|u1",
+    "float8_e5m2fnuz": "|u1",
+}
+"""Types kept as their bits, by their names in safetensors files, or else in torch."""
 
 
 class Numbers(msgspec.Struct, frozen=True):
@@ -97,4 +104,18 @@ def _e8m0() -> Flat:
     return np.append(2.0 ** (np.arange(255) - 127.0), np.nan)
 
 
-_TABLES = {"F8_E4M3": _e4m3(), "F8_E8M0": _e8m0()}
+def _fnuz(mantissa_bits: int, bias: int) -> Flat:
+    """Without infinities and without a negative zero, whose code is the only NaN."""
+    code = np.arange(256)
+    exponent, share = (code & 127) >> mantissa_bits, (code & (2**mantissa_bits - 1)) / 2**mantissa_bits
+    value = np.where(exponent == 0, share * 2.0 ** (1 - bias), (1 + share) * 2.0 ** (exponent - bias))
+    value = np.where(code & 128, -value, value)
+    return np.where(code == 128, np.nan, value)
+
+
+_TABLES = {
+    "F8_E4M3": _e4m3(),
+    "F8_E8M0": _e8m0(),
+    "float8_e4m3fnuz": _fnuz(3, 8),
+    "float8_e5m2fnuz": _fnuz(2, 16),
+}

@@ -15,8 +15,20 @@ from lastgood.prove.arrays import CHUNK_BYTES, ENCODED, Flat, Numbers, decoded, 
 from lastgood.prove.difference import EXACT, Comparison, Difference, Tolerance, differs, join, not_comparable
 
 _MAX = float(np.finfo(np.float64).max)
-_LONG_DOUBLE_BYTES = 10
-"""Of the 16 that an x87 number takes in memory: the rest is padding, and may hold anything."""
+
+
+def long_double_bytes(mantissa_bits: int, itemsize: int) -> int:
+    """How many bytes of a long double hold its number: of the 16 that one of x87 takes in memory the rest is padding, and may
+    hold anything. Those of other machines have none.
+
+    >>> long_double_bytes(63, 16), long_double_bytes(112, 16)
+    (10, 16)
+    """
+    return 10 if mantissa_bits == 63 else itemsize
+
+
+_LONG_DOUBLE = np.dtype(np.longdouble)
+_LONG_DOUBLE_BYTES = long_double_bytes(np.finfo(_LONG_DOUBLE).nmant, _LONG_DOUBLE.itemsize)
 
 
 def compare_arrays(
@@ -163,11 +175,10 @@ def _known(one: _Extreme, kind: int) -> float:
 
 def _unequal(left: Flat, right: Flat) -> "np.ndarray[Any, np.dtype[np.intp]]":
     """Where the bits differ."""
-    if left.dtype.kind == "f" and left.dtype.itemsize > 8:
-        size = left.dtype.itemsize
-        a, b = (np.ascontiguousarray(x).view(np.uint8).reshape(-1, size)[:, :_LONG_DOUBLE_BYTES] for x in (left, right))
-        return np.flatnonzero((a != b).any(axis=1))
     width = left.dtype.itemsize
+    if left.dtype.kind in "fc" and width > (16 if left.dtype.kind == "c" else 8):
+        a, b = (_without_padding(x) for x in (left, right))
+        return np.flatnonzero((a != b).any(axis=(1, 2)))
     if left.dtype.kind not in "fiubmM" or width not in (1, 2, 4, 8):
         if left.dtype.kind == "c" and width in (8, 16):
             half = f"u{width // 2}"
@@ -175,6 +186,13 @@ def _unequal(left: Flat, right: Flat) -> "np.ndarray[Any, np.dtype[np.intp]]":
             return np.flatnonzero((a != b).any(axis=1)) if not np.array_equal(a, b) else np.empty(0, np.intp)
         return np.flatnonzero(left != right)
     return np.flatnonzero(_bits(left) != _bits(right))
+
+
+def _without_padding(values: Flat) -> Flat:
+    """The bytes of long doubles: by element, by part of it, and in order."""
+    parts = np.ascontiguousarray(values).view(_LONG_DOUBLE).view(np.uint8)
+    size = _LONG_DOUBLE.itemsize
+    return parts.reshape(len(values), values.dtype.itemsize // size, size)[:, :, :_LONG_DOUBLE_BYTES]
 
 
 def _bits(values: Flat) -> Flat:
