@@ -97,7 +97,8 @@ def test_quantized_tensors_of_equal_codes_differ_in_what_these_mean(
     tmp_path: Path, left: Any, right: Any, what: str
 ) -> None:
     one, same, other = (
-        saved(tmp_path / f"{name}.pt", {"w": quantized(*of)}) for name, of in zip("abc", (left, left, right), strict=True)
+        saved(tmp_path / f"{name}.pt", {"w": quantized(*of)})
+        for name, of in zip("abc", (left, left, right), strict=True)
     )
     assert compare_files(one, same).kind == "identical"
     found = compare_files(one, other)
