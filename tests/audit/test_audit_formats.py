@@ -37,7 +37,9 @@ def finding(text: str = "srun python a.py", begin: int = 1, end: int = 5, **chan
 
 
 def audited(*findings: Finding, **rest: Any) -> Audited:
-    return Audited(path="job.sh", findings=list(findings), problems=[], kinds=("batch script",), **rest)
+    return Audited(
+        path="job.sh", findings=list(findings), problems=[], kinds=("batch script",), files=("job.sh",), **rest
+    )
 
 
 def marked(text: str, begin: int, end: int, width: int = 70, column: int = 1, is_cut: bool = False) -> tuple[str, str]:
@@ -169,7 +171,8 @@ def test_the_summary_counts_what_there_is() -> None:
     one = audited(finding(), fixable, silenced=[Silenced(finding(), "x")])
     other = Audited(path="b", findings=[], problems=[Problem(path="b", message="gone")])
     aside = Problem(path="c", message="no job", is_partial=True)
-    assert summary([one, audited(), other], [aside]) == (
+    clean = msgspec.structs.replace(audited(), files=("a.sh",))
+    assert summary([one, clean, other], [aside]) == (
         "2 findings in 1 of 2 files (work may be lost: 1, note: 1); 1 can be fixed with --fix; 1 silenced by comments; "
         "1 could not be audited"
     )

@@ -272,6 +272,24 @@ def test_files_that_a_policy_includes_are_read_and_named(lastgood):
     assert any("site.conf" in problem.message for problem in answer.problems)
 
 
+def test_files_that_a_policy_includes_are_counted(lastgood):
+    write("slurm.conf", "ClusterName=c\nInclude site.conf\nInclude nodes.conf\nInclude site.conf\n")
+    write("site.conf", "SlurmctldHost=h\nJobRequeue=0\n")
+    write("nodes.conf", "PartitionName=a\n")
+    for words in (["slurm.conf"], ["--policy", "slurm.conf"]):
+        said = lastgood("audit", "--select", "LG901", *words)
+        assert said.out.splitlines()[-1] == "1 finding in 1 of 3 files (wasteful: 1)"
+    files = lastgood("audit", "--json", "slurm.conf").answer("audit").files
+    assert [file.path for file in files] == ["slurm.conf", "site.conf", "nodes.conf"]
+
+
+def test_a_policy_may_be_nothing_but_files_that_it_includes(lastgood):
+    write("slurm.conf", "Include site.conf\n")
+    write("site.conf", POLICY)
+    answer = lastgood("audit", "--json", "--select", "LG901", "--policy", "slurm.conf").answer("audit")
+    assert [finding.path for finding in answer.findings] == ["site.conf"]
+
+
 def test_a_live_policy_is_asked_for(lastgood, monkeypatch):
     from lastgood.schedulers.slurm_commands import SlurmCommands
 

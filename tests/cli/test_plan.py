@@ -204,6 +204,14 @@ def test_a_job_that_cannot_get_on_is_told_so(lastgood):
     assert "longer than the job lives" in said.out
 
 
+def test_files_that_the_policy_includes_are_read(lastgood, tmp_path):
+    (tmp_path / "slurm.conf").write_text("Include site.conf\n")
+    (tmp_path / "site.conf").write_text(POLICY)
+    said = lastgood("plan", *COMMON, "--policy", tmp_path / "slurm.conf")
+    assert said.code == 0, said.err
+    assert "RequeueExit: lists 75" in said.out
+
+
 def test_a_policy_that_is_none_is_refused(lastgood, tmp_path):
     (tmp_path / "x").write_text("#!/bin/sh\necho hi\n")
     assert lastgood("plan", *STATED, "--policy", tmp_path / "x").code == 65

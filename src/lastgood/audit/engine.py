@@ -75,6 +75,7 @@ def audit_models(source: Source, read: Models, rules: Sequence[Rule], context: C
             if rule.reads is type(model):
                 _ask(rule, model, context, sources, audited)
     if read.models:
+        audited.files = tuple(dict.fromkeys(one.path for one in sources))
         for one in sources:
             _silence(Comments(one), rules, context, audited)
     audited.findings.sort(key=lambda finding: (finding.path, finding.span, finding.rule.code))

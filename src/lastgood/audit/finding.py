@@ -59,5 +59,7 @@ class Audited(msgspec.Struct, kw_only=True):
     silenced: list[Silenced] = []
     kinds: tuple[str, ...] = ()
     """What it was read as, such as "batch script"; empty if it is nothing that we audit."""
+    files: tuple[str, ...] = ()
+    """Paths of all that it was read from: for settings of a cluster these can be several."""
     programs: tuple[str, ...] = ()
     """Paths of the Python programs that it starts, as far as they were found."""

@@ -33,6 +33,12 @@ def load(path: str) -> Source | Problem:
             return Problem(path=path, message=f"cannot read it: {error.strerror or error}")
 
 
+def find_include(near: str, path: str) -> Source | None:
+    """What `Include` names in a slurm.conf: beside it, or anywhere."""
+    found = load(os.path.join(os.path.dirname(near), path))
+    return found if isinstance(found, Source) else None
+
+
 def load_standard_input(name: str) -> Source | Problem:
     """All of it."""
     if sys.stdin is None:

@@ -13,7 +13,7 @@ from lastgood.audit.finding import Audited, Finding, Problem
 from lastgood.audit.fixing import mend, write
 from lastgood.audit.policy import Policy
 from lastgood.audit.processes import for_each
-from lastgood.audit.reading import load, load_standard_input
+from lastgood.audit.reading import find_include, load, load_standard_input
 from lastgood.audit.recognise import Kind, kind_of
 from lastgood.audit.rule import Context, Rule
 from lastgood.audit.source import Source, Span
@@ -162,17 +162,11 @@ def _policies(asked_for: Sequence[Source], named: Sequence[Source]) -> tuple[Pol
     """(what the scripts are audited with, all that are audited). Files of one cluster are parts of one policy; of several
     clusters that are named, nothing tells which the scripts are for."""
     if sum(Policy([source]).is_whole_cluster for source in named) > 1:
-        used = Policy(asked_for, _find_include) if asked_for else None
-        return used, [*([used] if used is not None else []), *(Policy([source], _find_include) for source in named)]
+        used = Policy(asked_for, find_include) if asked_for else None
+        return used, [*([used] if used is not None else []), *(Policy([source], find_include) for source in named)]
     sources = [*asked_for, *named]
-    used = Policy(sources, _find_include) if sources else None
+    used = Policy(sources, find_include) if sources else None
     return used, [used] if used is not None else []
-
-
-def _find_include(near: str, path: str) -> Source | None:
-    """What `Include` names in a slurm.conf: beside it, or anywhere."""
-    found = load(os.path.join(os.path.dirname(near), path))
-    return found if isinstance(found, Source) else None
 
 
 def _empty(directory: str) -> Problem:

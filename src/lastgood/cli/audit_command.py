@@ -129,7 +129,7 @@ def _policy(name: str) -> "list[Source]":
     """Raises NoSuchJobError or DamagedError: what was asked for by name is needed."""
     from lastgood.audit.finding import Problem
     from lastgood.audit.policy import Policy
-    from lastgood.audit.reading import load
+    from lastgood.audit.reading import find_include, load
     from lastgood.audit.recognise import Kind, kind_of
     from lastgood.audit.source import Source
     from lastgood.cli import output
@@ -144,7 +144,7 @@ def _policy(name: str) -> "list[Source]":
     if isinstance(source, Problem):
         kind = NoSuchJobError if source.is_missing else DamagedError
         raise kind(f"cannot use {output.plain(name)} as the policy: {source.message}")
-    known = Policy([source]) if kind_of(source) in (Kind.POLICY, Kind.OTHER) else None
+    known = Policy([source], find_include) if kind_of(source) in (Kind.POLICY, Kind.OTHER) else None
     if known is None or not (known.settings or known.partitions or known.qos):
         raise DamagedError(
             f"{output.plain(name)} is neither slurm.conf nor what `scontrol show config` or `scontrol show partition` printed",

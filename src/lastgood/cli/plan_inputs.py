@@ -191,7 +191,7 @@ def _cluster(parsed: argparse.Namespace) -> Cluster:
 def _policy(parsed: argparse.Namespace) -> Cluster:
     from lastgood.audit.finding import Problem
     from lastgood.audit.policy import Policy
-    from lastgood.audit.reading import load
+    from lastgood.audit.reading import find_include, load
     from lastgood.audit.source import Source
     from lastgood.schedulers.slurm_commands import SlurmCommands
     from lastgood.schedulers.slurm_text import parse_seconds
@@ -207,7 +207,7 @@ def _policy(parsed: argparse.Namespace) -> Cluster:
             kind = NoSuchJobError if source.is_missing else DamagedError
             raise kind(f"cannot use {name} as the policy: {source.message}")
         sources.append(source)
-    policy = Policy(sources)
+    policy = Policy(sources, find_include)
     if not policy.settings and not policy.partitions:
         raise DamagedError(
             f"{parsed.policy[0]} is neither slurm.conf nor what `scontrol show config` or `scontrol show partition` printed",

@@ -21,7 +21,7 @@ def audit_answer(
     audited: Sequence[Audited], problems: Sequence[Problem], fixed: Sequence[Finding]
 ) -> answers.AuditAnswer:
     return answers.AuditAnswer(
-        files=[answers.AuditedFile(harmless(one.path), kind) for one in audited for kind in one.kinds[:1]],
+        files=[answers.AuditedFile(harmless(path), one.kinds[0]) for one in audited for path in one.files],
         findings=[finding_of(finding) for one in audited for finding in one.findings],
         silenced=[finding_of(one.finding, one.reason) for each in audited for one in each.silenced],
         fixed=[finding_of(finding) for finding in fixed],

@@ -80,13 +80,14 @@ def findings_of(audited: Audited, style: Style, width: int, shown: Shown) -> Ite
 def summary(audited: Sequence[Audited], problems: Sequence[Problem], fixed: int = 0) -> str:
     """One sentence on all of it; `fixed` findings are not there any more.
 
-    >>> summary([Audited(path="a", findings=[], problems=[], kinds=("batch script",))], [])
+    >>> summary([Audited(path="a", findings=[], problems=[], files=("a",))], [])
     'no findings in 1 file'
     """
     findings = [finding for one in audited for finding in one.findings]
-    files = counted(sum(bool(one.kinds) for one in audited), "file")
+    paths = {path for one in audited for path in one.files}
+    files = counted(len(paths), "file")
     text = f"no findings in {files}"
-    if not any(one.kinds for one in audited):
+    if not paths:
         text = "nothing was audited"
     if findings:
         with_findings = len({finding.path for finding in findings})
