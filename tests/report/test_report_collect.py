@@ -15,9 +15,10 @@ from lastgood.report.model import FleetReport
 from lastgood.report.saving import Planned
 from lastgood.store.catalogue import set_mark
 from lastgood.store.jobdir import JobDirectory
+from lastgood.store.lock import lock_job
 from lastgood.store.writer import CheckpointWriter
 
-from .built import BEGAN, event, job_of, record, told_attempt
+from .built import BEGAN, event, job_of, record, told_attempt, write_attempt
 
 
 def committed(job: JobDirectory, step: int, attempt: int, *, world_size: int = 1, began: float | None = None) -> Path:
@@ -60,6 +61,19 @@ def test_it_says_what_status_says(two_attempts: JobDirectory) -> None:
             assert getattr(line, name) == getattr(account, name), name
     assert (report.reached_step, report.last_good_step, report.total_steps) == (200, 200, 200)
     assert report.command == "python train.py"
+
+
+def test_a_job_that_waits_for_a_restart_has_nothing_unsaved(tmp_path: Path) -> None:
+    runs = told_attempt(1, 0, commits=((100, 50),))
+    job = job_of(tmp_path / "job", runs)
+    with lock_job(job):
+        report = report_on(job, now=BEGAN + 130)
+        assert (report.state, report.unsaved_s, report.seconds) == ("running", 30.0, 130.0)
+        assert report.ettr is not None and "not saved yet" in report.ettr.doubts[-1]
+        write_attempt(job, told_attempt(1, 0, commits=((100, 50),), reached=80, ended=160))
+        report = report_on(job, now=BEGAN + 200)
+    assert (report.state, report.unsaved_s, report.seconds) == ("running", None, 200.0)
+    assert report.ettr is not None and report.ettr.doubts == []
 
 
 def test_the_saves_and_intervals_are_those_of_the_journals(two_attempts: JobDirectory) -> None:

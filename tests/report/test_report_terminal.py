@@ -104,6 +104,26 @@ def test_long_lists_are_cut_unless_all_is_asked_for() -> None:
     assert "earlier attempts" not in job_page(many, Screen(), is_all=True)
 
 
+@pytest.mark.parametrize("without", [77, 100])
+def test_a_long_time_line_begins_at_the_first_span_that_there_is(without: int) -> None:
+    """Attempt 77 is the first that is shown: it was claimed, and did nothing that takes time; or no attempt shown did."""
+    report = example_report()
+    attempts = [msgspec.structs.replace(report.attempts[0], attempt=n, began=1e9 + n) for n in range(1, 101)]
+    spans = [Span(kind="useful", begin=1e9 + n, end=1e9 + n + 1, attempt=n) for n in range(1, 101)]
+    told = [span for span in spans if not 77 <= (span.attempt or 0) <= without]
+    rows = time_line(msgspec.structs.replace(report, attempts=attempts, spans=told), Screen(), is_all=False)
+    assert len([row for row in rows if row.lstrip().startswith("#")]) == 24
+    assert "(76 earlier attempts: --all)" in rows
+
+
+def test_the_wait_for_a_next_attempt_is_in_the_row_of_the_last() -> None:
+    report = example_report()
+    end = report.spans[-1].end
+    wait = Span(kind="down", begin=end, end=end + 1800, attempt=None)
+    report = msgspec.structs.replace(report, spans=[*report.spans, wait])
+    assert time_line(report, Screen(80), is_all=False)[5].endswith("___")
+
+
 def test_the_time_line_has_a_row_for_each_attempt_with_the_time_before_it() -> None:
     rows = [line for line in time_line(example_report(), Screen(80), is_all=False) if line.startswith("#")]
     assert [row[:2] for row in rows] == ["#1", "#2", "#3", "#4", "#5"]

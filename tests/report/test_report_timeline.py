@@ -3,6 +3,7 @@
 import math
 from itertools import pairwise
 
+import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -22,7 +23,7 @@ def told(
 ) -> tuple[Timeline, list[Account]]:
     moved = with_ends_moved_inside(list(records))
     accounts = accounts_of(moved, last_good, is_running=is_running)
-    return timeline(moved, accounts, BEGAN + now), accounts
+    return timeline(moved, accounts, BEGAN + now, is_running=is_running), accounts
 
 
 def pieces(found: Timeline) -> list[tuple[str, float, int | None]]:
@@ -191,6 +192,23 @@ def test_a_job_that_runs_counts_up_to_now_and_has_lost_nothing_yet() -> None:
     found, _ = told(told_attempt(1, 0, commits=((100, 50),)), last_good=50, is_running=True, now=130)
     assert pieces(found)[-1] == ("useful", 31.5, 1)
     assert found.spans[-1].end == BEGAN + 130
+
+
+def test_the_wait_for_a_restart_counts_up_to_now() -> None:
+    last = told_attempt(1, 0, commits=((100, 50),), reached=80, ended=160)
+    found, _ = told(last, last_good=50, is_running=True, now=200)
+    assert pieces(found)[-2:] == [("lost", 60.0, 1), ("restarting", 40.0, None)]
+    over, _ = told(last, last_good=50, now=200)
+    assert pieces(over) == pieces(found)[:-1]
+
+
+def test_time_after_the_last_word_of_a_launcher_is_no_wait_for_a_restart() -> None:
+    """Another launcher has the job, and no attempt yet: what the time was, the next attempt tells."""
+    last = told_attempt(1, 0, reached=80, ended=160)
+    gave_up = event("decided", 160, action="give up", reason="", exit_code=1)
+    last = msgspec.structs.replace(last, events=[*last.events, gave_up])
+    found, _ = told(last, is_running=True, now=90_000)
+    assert found.spans[-1].end == BEGAN + 160
 
 
 def test_a_restart_inside_an_attempt_begins_where_the_one_before_ended() -> None:

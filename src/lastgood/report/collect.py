@@ -30,14 +30,14 @@ def report_on(
     good = standing.last_good
     records = with_ends_moved_inside(records)
     accounts = accounts_of(records, None if good is None else good.step, is_running=is_running)
-    told = timeline(records, accounts, now)
+    told = timeline(records, accounts, now, is_running=is_running)
     found, problem = _surveyed(job)
     resumed = shelf.resumed_from(records, [one for one, _ in found])
     checkpoints = _checkpoints(job, standing, records, found, resumed, now, is_verified=is_verified)
     attempts = lines.attempt_lines(records, accounts, told.courses, resumed)
     saves, failed = saving.saves_of(records), saving.failed_saves_of(records)
     shares = figures.shares(told.spans, _gpus(records))
-    unsaved_s = _unsaved_s(records, told, now) if is_running else None
+    unsaved_s = _unsaved_s(records, accounts, told, now) if is_running else None
     reached = _reached(job, accounts, standing)
     return storable(
         Report(
@@ -142,8 +142,8 @@ def _total(standing: Standing, reached: int | None) -> int | None:
     return reached if standing.state is State.FINISHED else None
 
 
-def _unsaved_s(records: Sequence[Record], told: Timeline, now: float) -> float | None:
-    if not told.courses or told.courses[-1].ready is None:
+def _unsaved_s(records: Sequence[Record], accounts: Sequence[Account], told: Timeline, now: float) -> float | None:
+    if not told.courses or told.courses[-1].ready is None or accounts[-1].ended is not None:
         return None
     since = max((event.at for event in commits(records[-1])), default=told.courses[-1].ready)
     return max(now - since, 0.0)

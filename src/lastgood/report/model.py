@@ -5,6 +5,7 @@ added in later versions; none changes its meaning. Times are in seconds since 19
 null, never a guess.
 """
 
+from bisect import bisect_left
 from typing import Annotated, Literal, get_args
 
 import msgspec
@@ -293,6 +294,13 @@ class Report(_Member, frozen=True):
     def seconds(self) -> float:
         """All the time that is accounted for."""
         return self.spans[-1].end - self.spans[0].begin if self.spans else 0.0
+
+    def row_of(self, span: Span) -> int:
+        """The attempt with which a span is shown: time beside attempts with the one that follows it, or else the last."""
+        if span.attempt is not None:
+            return span.attempt
+        at = bisect_left(self.attempts, span.end, key=lambda one: one.began)
+        return self.attempts[min(at, len(self.attempts) - 1)].attempt
 
     def share_of(self, kind: SpanKind) -> Share | None:
         return next((share for share in self.shares if share.kind == kind), None)

@@ -20,20 +20,15 @@ def time_line(report: Report, screen: Screen, *, is_all: bool) -> list[str]:
     cells = screen.width - label - 1
     begin, end = report.spans[0].begin, report.spans[-1].end
     if len(shown) < len(numbers):
-        begin = next(span.begin for span in report.spans if span.attempt == shown[0])
+        begin = next((span.begin for span in report.spans if span.attempt in shown), begin)
     spans = [span for span in report.spans if span.end > begin]
     whole = end - begin
     if whole <= 0:
         return []
     lines = [" " * (label + 1) + _axis(begin, end, cells)]
     by_attempt: dict[int, list[Span]] = {}
-    for at, span in enumerate(spans):
-        # The time before an attempt is shown in its row.
-        owner = span.attempt
-        if owner is None:
-            owner = next((later.attempt for later in spans[at + 1 :] if later.attempt is not None), None)
-        if owner is not None:
-            by_attempt.setdefault(owner, []).append(span)
+    for span in spans:
+        by_attempt.setdefault(report.row_of(span), []).append(span)
     for number in shown:
         row = _row(by_attempt.get(number, []), begin, whole / cells, cells)
         lines.append(f"#{number}".rjust(label) + " " + _painted(row, screen))

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -34,7 +35,7 @@ COLUMNS: dict[str, str] = {
     "gpus": "of its allocation",
     **{f"{kind}_time_s": f"seconds that were {kind}" for kind in KINDS},
 }
-"""What is in each column. A time line beside attempts (queued, down) is in the row of the attempt that follows it."""
+"""What is in each column. Time beside attempts (queued, down) is in the row of the attempt that follows it, or else of the last."""
 
 
 def csv_of(fleet: FleetReport) -> str:
@@ -48,18 +49,14 @@ def csv_of(fleet: FleetReport) -> str:
 
 
 def _rows(report: Report) -> Iterator[list[object]]:
-    before: dict[int, dict[str, float]] = {}
-    waiting: dict[str, float] = {}
+    seconds: dict[int, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for span in report.spans:
-        if span.attempt is None:
-            waiting[span.kind] = waiting.get(span.kind, 0.0) + span.seconds
-        elif waiting:
-            before[span.attempt], waiting = waiting, {}
+        seconds[report.row_of(span)][span.kind] += span.seconds
     for attempt in report.attempts:
-        yield _row(report, attempt, before.get(attempt.attempt, {}))
+        yield _row(report, attempt, seconds[attempt.attempt])
 
 
-def _row(report: Report, a: AttemptLine, before: dict[str, float]) -> list[object]:
+def _row(report: Report, a: AttemptLine, seconds: dict[str, float]) -> list[object]:
     cells: list[object] = [
         report.job,
         report.id,
@@ -84,7 +81,7 @@ def _row(report: Report, a: AttemptLine, before: dict[str, float]) -> list[objec
         a.allocation,
         " ".join(a.nodes),
         a.gpus,
-        *(round(a.seconds.get(kind, 0.0) + before.get(kind, 0.0), 6) for kind in KINDS),
+        *(round(seconds.get(kind, 0.0), 6) for kind in KINDS),
     ]
     return [_cell(cell) for cell in cells]
 

@@ -13,6 +13,7 @@ import msgspec
 from lastgood.core.accounting import RESTARTED_INSIDE, Account, Record
 from lastgood.core.chain import allocation_of
 from lastgood.core.events import Event
+from lastgood.core.restart import Action
 from lastgood.report.layers import Stretch, in_order, joined_up, laid_over, sequence
 from lastgood.report.model import Span, SpanKind
 
@@ -47,8 +48,9 @@ class Timeline(msgspec.Struct, frozen=True):
     remarks: list[str]
 
 
-def timeline(records: list[Record], accounts: list[Account], now: float) -> Timeline:
-    """`records` and `accounts` of the same attempts, oldest first. An attempt without an end runs until `now`."""
+def timeline(records: list[Record], accounts: list[Account], now: float, *, is_running: bool) -> Timeline:
+    """`records` and `accounts` of the same attempts, oldest first. An attempt without an end runs until `now`, and a launcher
+    that runs the job waits until then for its next attempt."""
     floors = _floors(records)
     has_library = any(record.first("started") is not None for record in records)
     courses: list[Course] = []
@@ -72,6 +74,8 @@ def timeline(records: list[Record], accounts: list[Account], now: float) -> Time
         spans += _spans(course.stretches, record.number)
         courses.append(course)
         cursor = end
+    if is_running and records and _is_to_restart(records[-1]):
+        spans += _spans(sequence(cursor, ("restarting", now)), None)
     return Timeline(spans, courses, remarks)
 
 
@@ -87,6 +91,11 @@ def _between(before: Record, after: Record, course: Course) -> SpanKind:
         return "restarting"
     there, here = _allocation(before), _allocation(after)
     return "queued" if there and here and there != here else "down"
+
+
+def _is_to_restart(record: Record) -> bool:
+    decided = record.last("decided")
+    return decided is not None and decided.data.get("action") == Action.RESTART
 
 
 def _allocation(record: Record) -> tuple[object, ...]:
