@@ -7,6 +7,8 @@ import resource
 import shutil
 import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,9 +20,11 @@ from faults import groups, lossyfs
 from faults.lossyfs import LossyFS
 from faults.nursery import Nursery
 from faults.practice import SIGKILLED, Practice
-from keeper.ranks import until
+from keeper.ranks import LIMIT_S, until
 from lastgood.core.errors import StorageError
 from lastgood.keeper.memory import _RESERVE_BYTES
+from lastgood.store.attempts import attempt_numbers, read_events
+from lastgood.store.jobdir import open_job
 
 pytestmark = pytest.mark.slow
 needs_fuse = pytest.mark.skipif(not lossyfs.is_available(), reason="needs /dev/fuse and mfusepy")
@@ -179,6 +183,38 @@ def test_on_a_slow_device_saves_by_time_are_put_off_and_others_wait(
         assert most_fds <= fds + 6 and most_threads <= threads + 4
     assert practice.result() == expected(**FEW | {"floats": 500_000, "total": 30})
     practice.assert_nothing_is_left()
+
+
+DIES_ONCE = """
+import os, signal
+import numpy as np
+import lastgood
+
+run = lastgood.Run({"x": np.zeros(2_000_000)}, every=2)
+began_at = run.step
+for step in run.steps(4):
+    if step == 3 and began_at == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@needs_fuse
+def test_what_starts_a_program_again_below_the_launcher_waits_for_its_newest_snapshot(
+    tmp_path: Path, fs: LossyFS
+) -> None:
+    fs.reset()
+    program = tmp_path / "train.py"
+    program.write_text(DIES_ONCE)
+    twice = ["sh", "-c", '"$0" "$1"; "$0" "$1"', sys.executable, str(program)]
+    fs.slow_down(0.03)
+    launched = [sys.executable, "-m", "lastgood", "run", "--job", str(fs.path / "job"), "--", *twice]
+    done = subprocess.run(launched, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    fs.slow_down(0)
+    assert done.returncode == 0, done.stderr
+    job = open_job(fs.path / "job")
+    events = [event for number in attempt_numbers(job) for event in read_events(job, number)]
+    assert [event.data["step"] for event in events if event.kind == "started"] == [0, 2]
+    assert [event.data["step"] for event in events if event.kind == "committed"] == [2, 4]
 
 
 # Memory --------------------------------------------------------------------------------------------------------

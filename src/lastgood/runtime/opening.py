@@ -63,13 +63,18 @@ def open_for(
         job = create_job(path)
         if not surroundings.is_launched:
             held.append(lock_job(job))
+        attempt = _launchers_attempt(job, surroundings, is_fresh_meant)
+        if attempt is None:
             # Before the claim: afterwards the snapshot of an attempt that has died would be too late.
             await_keeper(job)
         if is_fresh_meant:
             records.forget(path)
         record = records.read(path)
+        if attempt is None:
+            claim = claim_attempt(job, surroundings.launch, fresh=is_fresh_meant, restarts=surroundings.restarts)
+            attempt = claim.attempt
         return {
-            "attempt": _attempt(job, surroundings, is_fresh_meant),
+            "attempt": attempt,
             "recorded": record.step if record else None,
             "fresh": is_fresh_meant,
         }
@@ -144,8 +149,8 @@ def _has_started(job: JobDirectory, attempt: int) -> bool:
     return any(event.kind == "started" for event in read_events(job, attempt))
 
 
-def _attempt(job: JobDirectory, surroundings: Surroundings, is_fresh_meant: bool) -> int:
-    """The launcher's attempt, if this program is the first to use it; otherwise a new one.
+def _launchers_attempt(job: JobDirectory, surroundings: Surroundings, is_fresh_meant: bool) -> int | None:
+    """The launcher's attempt, if this program is the first to use it; None if a new one is to be claimed.
 
     Something between the launcher and us (torchrun, a shell loop) may start the program again within one
     attempt of the launcher. Each start is an attempt of its own: two never write to one path. And a new
@@ -153,6 +158,4 @@ def _attempt(job: JobDirectory, surroundings: Surroundings, is_fresh_meant: bool
     """
     claimed = surroundings.attempt
     is_on_record = surroundings.is_fresh_meant or not is_fresh_meant
-    if claimed is not None and is_on_record and not _has_started(job, claimed):
-        return claimed
-    return claim_attempt(job, surroundings.launch, fresh=is_fresh_meant, restarts=surroundings.restarts).attempt
+    return claimed if claimed is not None and is_on_record and not _has_started(job, claimed) else None
