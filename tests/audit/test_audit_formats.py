@@ -176,7 +176,7 @@ def test_the_summary_counts_what_there_is() -> None:
         "2 findings in 1 of 2 files (work may be lost: 1, note: 1); 1 can be fixed with --fix; 1 silenced by comments; "
         "1 could not be audited"
     )
-    assert summary([audited(), audited()], []) == "no findings in 2 files"
+    assert summary([audited(), clean], []) == "no findings in 2 files"
     assert summary([], []) == "nothing was audited"
 
 

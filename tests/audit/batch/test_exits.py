@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lastgood.audit.batch.exits import lost_code, main_work
+from lastgood.audit.batch.exits import carrier, lost_code, main_work
 from lastgood.audit.batch.script import BatchScript
 from lastgood.audit.source import Source
 
@@ -97,6 +97,27 @@ def test_a_kept_code_is_not_called_lost(text: str) -> None:
 
 def test_a_code_that_is_written_down_is_not_called_lost() -> None:
     assert verdict('srun train\nrc=$?\nif [ $rc -ne 0 ]; then echo failed >> "table.tsv"; fi') == ""
+
+
+def test_a_test_in_a_here_document_is_none_of_the_script() -> None:
+    text = "srun train\ncat > after.sh <<EOF\n[ $? -eq 0 ]\nEOF\nif [ -f none ]; then rm none; fi"
+    assert verdict(text) == "later"
+
+
+def test_a_line_with_many_brackets_is_looked_at_once() -> None:
+    brackets = "[ ] " * 50_000
+    assert verdict(f"srun train\n# {brackets}\nif [ -f none ]; then rm none; fi") == "later"
+    assert verdict(f"srun train\n# {brackets}\nif [ $? = 0 ]; then rm none; fi") == ""
+
+
+@pytest.mark.parametrize("text", ["srun train", "f() { srun train; }\nf", "srun train & pid=$!\nwait $pid"])
+def test_what_is_rescued_is_what_stands_in_front_of_the_bars(text: str) -> None:
+    parsed = script(f"{text} || true")
+    found = main_work(parsed)
+    assert found is not None
+    lost = lost_code(parsed, carrier(parsed, found[0]))
+    assert lost is not None and lost.rescued is not None
+    assert (lost.rescued.around.rescued_by, lost.rescued.span.line) == ("true", 2 + text.count("\n") + 1)
 
 
 @pytest.mark.slow

@@ -17,8 +17,7 @@ from lastgood.audit.batch.shell import Assignment, Command
 _STATUS = ("?", "PIPESTATUS")
 _ENDS = ("exit", "return")
 _TALK = frozenset({"echo", "printf", "date", "true", ":", "touch", "logger", "sleep", "cat", "tee"})
-_ASKS = re.compile(r"(\[|\btest\b|\(\(|\bcase\b)[^\n]*\$(\?|\{\?)")
-"""A test of the code of the command before."""
+_ASKS = re.compile(r"\[|\btest\b|\(\(|\bcase\b")
 _TEST = re.compile(r"\[|\(\(")
 _AT_THE_END = 200
 _ANSWERS = re.compile(r"\b(exit|return|false|kill|scancel|scontrol|sbatch|break|continue|requeue)\b|=")
@@ -34,6 +33,8 @@ class Lost(msgspec.Struct, frozen=True):
     """"later" (another command's code counts), "exit" (`exit 0`), "rescued" (`|| true`) or "pipe"."""
     by: Item | None
     """Whose code counts; None for "rescued", where that is no command of its own."""
+    rescued: Command | None = None
+    """What stands in front of `||`: the program, or what has its code."""
 
 
 def main_work(script: BatchScript) -> tuple[Command, Launch] | None:
@@ -85,7 +86,7 @@ def lost_code(script: BatchScript, command: Command, depth: int = 0) -> Lost | N
         # The rest of the pipe counts with it.
         after = list(itertools.dropwhile(lambda item: item.around.pipe_position > around.pipe_position, after))
     if around.rescued_by:
-        return None if _is_answered(script, around.rescued_by) else Lost("rescued", None)
+        return None if _is_answered(script, around.rescued_by) else Lost("rescued", None, command)
     if has_errexit(script, command.begin) or any(wrapper.name == "exec" for wrapper in script.launch(command).wrappers):
         return None
     found = _replaced(script, command, after)
@@ -132,8 +133,7 @@ def _may_answer(script: BatchScript, command: Command, after: list[Item]) -> boo
     kept = {item.name for item in after if isinstance(item, Assignment) and set(_variables(item)) & {*_STATUS}}
     certain = [item for item in after if _is_certain(item)]
     last = certain[-1] if certain else None
-    text = script.source.text(command.end, len(script.source.data))
-    asks = bool(kept) or _ASKS.search(text) is not None
+    asks = bool(kept) or _asks(script, command.end)
     if asks and last is not None and _TEST.search(script.source.text(last.end, last.end + _AT_THE_END)):
         return True
     for item in after:
@@ -144,6 +144,21 @@ def _may_answer(script: BatchScript, command: Command, after: list[Item]) -> boo
         if item is last and set(_variables(item)) & {*_STATUS, *kept} and item.name not in _TALK:
             return True
         if asks and item.around.is_conditional and (item.name not in _TALK or _writes_a_file(item)):
+            return True
+    return False
+
+
+def _asks(script: BatchScript, begin: int) -> bool:
+    """Behind a place stands a test of the code of the command before; what is in here-documents is no test."""
+    pieces = []
+    for doc in script.shell.heredocs:
+        if doc.end > begin:
+            pieces.append(script.source.text(begin, max(begin, doc.begin)))
+            begin = doc.end
+    pieces.append(script.source.text(begin, len(script.source.data)))
+    for line in "\n".join(pieces).split("\n"):
+        code = max(line.rfind("$?"), line.rfind("${?"))
+        if code >= 0 and _ASKS.search(line, 0, code):
             return True
     return False
 

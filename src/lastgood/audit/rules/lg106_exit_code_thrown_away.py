@@ -15,15 +15,18 @@ def check(script: BatchScript, context: Context) -> Iterator[Hit]:
         return
     command = found[0]
     lost = lost_code(script, carrier(script, command))
-    if lost is None or lost.how not in ("rescued", "exit"):
+    if lost is None:
         return
     then, severity = costs
-    if lost.how == "exit" and lost.by is not None:
+    if lost.rescued is not None:
+        program = "this program" if lost.rescued is command else shown(script, command)
+        message = f"`|| {_short(lost.rescued.around.rescued_by)}` makes a success of each failure of {program}: {then}"
+        span, remedy = lost.rescued.span, "take it away, or write `|| { rc=$?; echo failed; exit $rc; }`"
+    elif lost.how == "exit" and lost.by is not None:
         message = f"`exit 0` ends the job with success also where {shown(script, command)} failed: {then}"
         span, remedy = lost.by.span, "put `rc=$?` on the line behind the program and `exit $rc` here"
     else:
-        message = f"`|| {_short(command.around.rescued_by)}` makes a success of each failure of this program: {then}"
-        span, remedy = command.span, "take it away, or write `|| { rc=$?; echo failed; exit $rc; }`"
+        return
     yield Hit(span=span, message=message, remedy=remedy, severity=severity)
 
 
