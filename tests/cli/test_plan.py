@@ -204,6 +204,10 @@ def test_a_job_that_cannot_get_on_is_told_so(lastgood):
     assert "longer than the job lives" in said.out
 
 
+def test_that_it_never_starts_on_the_same_nodes_may_be_said(lastgood):
+    assert lastgood("plan", *COMMON, "--same-nodes", "0%") == lastgood("plan", *COMMON)
+
+
 def test_files_that_the_policy_includes_are_read(lastgood, tmp_path):
     (tmp_path / "slurm.conf").write_text("Include site.conf\n")
     (tmp_path / "site.conf").write_text(POLICY)
@@ -257,6 +261,7 @@ BAD = [
     (["--write", "2min", "--most-lost", "0s"], "must be more than nothing"),
     (["--write", "2min", "--max-write-share", "0.1"], "not a share"),
     (["--write", "2min", "--max-write-share", "150%"], "not a share"),
+    (["--write", "2min", "--max-write-share", "0%"], "must be more than nothing"),
     (["--write", "2min", "--bytes", "1GB", "--max-bandwidth", "1GB"], "not a speed"),
     (["--write", "2min", "--time", "3min"], "leaves no time for work"),
     (["--write", "9999999d"], "longer than ten years"),

@@ -67,7 +67,7 @@ def inputs_of(parsed: argparse.Namespace) -> Inputs:
         restart_s=_restart(parsed, told, assumed),
         queue_s=_queue(parsed, counted, assumed),
         most_lost_s=positive_duration("--most-lost", parsed.most_lost),
-        max_write_share=_share("--max-write-share", parsed.max_write_share),
+        max_write_share=_positive_share("--max-write-share", parsed.max_write_share),
         max_bytes_per_s=None if parsed.max_bandwidth is None else quantities.parse_speed(parsed.max_bandwidth),
         limit_s=positive_duration("--time", parsed.time),
         step_s=positive_duration("--step", parsed.step),
@@ -245,11 +245,18 @@ def _share(option: str, text: str | None) -> float | None:
         share = float(number) / 100 if is_percent else math.nan
     except ValueError:
         share = math.nan
-    if not 0 < share <= 1:
+    if not 0 <= share <= 1:
         raise UsageError(
             f"{option} {text}: not a share",
             remedy='write a percentage up to 100, such as "10%"',
         )
+    return share
+
+
+def _positive_share(option: str, text: str | None) -> float | None:
+    share = _share(option, text)
+    if share == 0:
+        raise UsageError(f"{option} {text}: must be more than nothing")
     return share
 
 
