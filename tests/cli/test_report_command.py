@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -118,6 +119,26 @@ def test_a_file_that_cannot_be_written_leaves_the_old_one(
     assert said.code == 74 and "no/it.txt" in said.err
 
 
+@pytest.mark.parametrize("name", ["", ".", "/", "runs"])
+def test_a_name_that_can_be_no_file_is_refused_before_anything_is_read(
+    lastgood: Lastgood, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (tmp_path / "runs").mkdir()
+    monkeypatch.chdir(tmp_path)
+    said = lastgood("report", "typo", "--output", name)
+    assert said.code == 2 and f"--output {name!r}" in said.err and "typo" not in said.err
+
+
+def test_a_job_that_cannot_be_read_may_have_a_name_that_is_no_text(
+    lastgood: Lastgood, killed_once: JobDirectory, tmp_path: Path
+) -> None:
+    other = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
+    said = lastgood("report", "--json", killed_once.path, other)
+    assert said.code == 66
+    (bad,) = said.answer("report").not_read
+    assert bad.job == f"{tmp_path}/\\udcff" and "\\udcff" in bad.error
+
+
 def test_of_several_jobs_the_good_ones_are_reported_and_the_exit_code_tells_of_the_bad(
     lastgood: Lastgood, killed_once: JobDirectory, tmp_path: Path
 ) -> None:
@@ -157,6 +178,27 @@ def test_a_directory_of_jobs_is_no_job_and_they_are_named(
 
 def test_a_job_that_is_named_twice_is_reported_once(lastgood: Lastgood, killed_once: JobDirectory) -> None:
     assert len(lastgood("report", "--json", killed_once.path, killed_once.path).answer("report").jobs) == 1
+
+
+def test_a_job_under_two_names_of_one_directory_is_reported_once(
+    lastgood: Lastgood, killed_once: JobDirectory, tmp_path: Path
+) -> None:
+    (tmp_path / "alias").symlink_to(killed_once.path)
+    said = lastgood("report", "--json", killed_once.path, tmp_path / "alias").answer("report")
+    assert [job.job for job in said.jobs] == [str(killed_once.path)]
+
+
+def test_a_copy_of_a_job_is_reported_on_and_both_say_so(
+    lastgood: Lastgood, killed_once: JobDirectory, tmp_path: Path
+) -> None:
+    copy = tmp_path / "runs" / "copy"
+    shutil.copytree(killed_once.path, copy)
+    jobs = lastgood("report", "--json", killed_once.path, copy, killed_once.path).answer("report").jobs
+    assert [job.job for job in jobs] == [str(killed_once.path), str(copy)]
+    assert [other in job.notes[-1] for job, other in zip(jobs, [str(copy), str(killed_once.path)], strict=True)] == [
+        True
+    ] * 2
+    assert "counts twice in the sums" in jobs[0].notes[-1]
 
 
 PLAN = ["plan", "--every", "10min", "--write", "1min", "--nodes", "4", "--mtti", "12h", "--json"]

@@ -55,6 +55,7 @@ def made_report(
     for i, steps in enumerate([*killed_after, last_steps]):
         number, began, first = i + 1, at, step
         is_last = i == len(killed_after)
+        is_running = is_last and state.startswith("running")
         kept = step + (steps if is_last else steps // SAVE_EVERY * SAVE_EVERY)
         spans.append(_span("restarting", at, at + RESTART_S, number))
         at += RESTART_S
@@ -81,7 +82,7 @@ def made_report(
             AttemptLine(
                 attempt=number,
                 began=began,
-                ended=at,
+                ended=None if is_running else at,
                 is_end_seen=True,
                 how="resumed" if first else "fresh",
                 from_checkpoint=f"step-{first:08d}-a{number - 1}" if first else "",

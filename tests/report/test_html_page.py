@@ -13,7 +13,7 @@ from lastgood.report.course import courses_of, thinned
 from lastgood.report.drawing import STAND_IN, clock_ticks
 from lastgood.report.fleet_page import worst_first
 from lastgood.report.html import page_of
-from lastgood.report.model import FailedSave, Problem, Report
+from lastgood.report.model import AttemptLine, FailedSave, Problem, Report
 from lastgood.report.strips import boxes, is_in_columns
 from lastgood.report.style import DARK, LIGHT, SHAPE_COLOURS, TEXT_COLOURS
 from report.example import example_fleet, example_report, second_report
@@ -143,10 +143,36 @@ def test_a_running_job_whose_saves_fail_needs_somebody():
 
 
 def test_a_save_that_is_overdue_is_said():
-    report = msgspec.structs.replace(made_report(), state="running")
+    report = made_report(state="running")
     newest = report.saves[-1].at
     assert any("late" in one.text for one in advice_on(msgspec.structs.replace(report, made_at=newest + 121)))
     assert not any("late" in one.text for one in advice_on(msgspec.structs.replace(report, made_at=newest + 119)))
+
+
+def test_no_save_is_late_in_an_attempt_that_has_just_begun_or_that_has_ended():
+    report = made_report(state="running")
+    last = msgspec.structs.replace(report.attempts[-1], began=BEGIN + 90_000, first_step_at=BEGIN + 90_500)
+
+    def is_late(last: AttemptLine, made_at: float) -> bool:
+        waited = msgspec.structs.replace(report, attempts=[*report.attempts[:-1], last], made_at=made_at)
+        return any("late" in one.text for one in advice_on(waited))
+
+    assert not is_late(last, BEGIN + 90_619)
+    assert is_late(last, BEGIN + 90_621)
+    assert not is_late(msgspec.structs.replace(last, first_step_at=None), BEGIN + 90_119)
+    assert not is_late(msgspec.structs.replace(last, ended=BEGIN + 90_600), BEGIN + 95_000)
+
+
+def test_a_save_that_failed_on_all_ranks_is_one():
+    def said(steps: tuple[int, ...]) -> str:
+        failed = [
+            FailedSave(attempt=3, step=s, at=BEGIN + 5000 + s, rank=r, error="full") for s in steps for r in range(8)
+        ]
+        report = msgspec.structs.replace(made_report(failed_saves=failed), state="stopped, unfinished")
+        return " ".join(one.text for one in advice_on(report)) + page(report)
+
+    assert "The last save failed: full" in said((400,)) and "1 failed save, alike ones" in said((400,))
+    assert "The last 2 saves failed: full" in said((400, 410)) and "2 failed saves, alike ones" in said((400, 410))
 
 
 def test_a_running_job_says_what_would_be_lost_now():

@@ -84,7 +84,7 @@ def test_an_impossible_time_cannot_make_a_job_of_centuries(two: JobDirectory) ->
 
 def test_lines_of_a_newer_version_are_named_by_kind(two: JobDirectory) -> None:
     with journal(two, 1).open("ab") as file:
-        file.write(events.encode(events.Event("teleported", BEGAN + 20, {"to": "mars"})))
+        file.write(events.encode(events.Event("teleported", BEGAN + 160, {"to": "mars"})))
     (_, what), *others = problems(two)
     assert not others and "'teleported'" in what and "the rest is used" in what
     assert report_on(two).seconds == 310.0
@@ -104,6 +104,35 @@ def test_a_damaged_claim_leaves_the_journal(two: JobDirectory) -> None:
     assert not others and where == "attempts/0001.json" and "what its journal says is used" in what
     # The journal begins with the launch, a second after the claim.
     assert report_on(two).began == BEGAN + 1
+
+
+def test_a_claim_with_an_impossible_time_leaves_its_launch_and_its_journal(two: JobDirectory) -> None:
+    claimed = msgspec.structs.replace(
+        told_attempt(2, 165, from_step=50, commits=((300, 200),), reached=200, ended=310, outcome="finished"), began=3.0
+    )
+    write_attempt(two, claimed)
+    report = report_on(two)
+    assert [(one.where, one.what) for one in report.problems] == [
+        ("attempts/0002.json", "it has an impossible time; what its journal says is used")
+    ]
+    # The journal begins with the launch, a second after the claim.
+    between = [(span.kind, span.begin, span.end) for span in report.spans if span.attempt is None]
+    assert between == [("restarting", BEGAN + 160, BEGAN + 166)]
+    journal(two, 2).unlink()
+    assert [attempt.attempt for attempt in report_on(two).attempts] == [1]
+
+
+def test_a_clock_that_was_set_back_is_named(two: JobDirectory) -> None:
+    def committed(at: float) -> bytes:
+        return events.encode(events.Event("committed", BEGAN + at, {"step": 60, "name": "x"}))
+
+    before = journal(two, 1).read_bytes()
+    journal(two, 1).write_bytes(committed(9) + before)
+    assert problems(two) == []
+    journal(two, 1).write_bytes(committed(121) + before)
+    (where, what), *others = problems(two)
+    assert not others and where == "attempts/0001.events.jsonl"
+    assert what.startswith("a line is 2 min 0 s before the one that it follows")
 
 
 def test_an_attempt_of_which_nothing_can_be_read_is_left_out(two: JobDirectory) -> None:

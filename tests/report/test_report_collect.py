@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from lastgood.core import layout
 from lastgood.launch.standing import standing_of
+from lastgood.report import shelf
 from lastgood.report.collect import fleet_of, report_on
 from lastgood.report.model import FleetReport
 from lastgood.report.saving import Planned
@@ -145,6 +147,22 @@ def test_verify_reads_all_of_it(two_attempts: JobDirectory) -> None:
     assert (damaged.verified, damaged.verified_by) == ("failed", "this report")
     assert layout.data_file(0) in damaged.problem
     assert (whole.verified, whole.verified_by) == ("read", "this report")
+
+
+def test_one_that_retention_deletes_while_it_is_read_is_left_out(
+    two_attempts: JobDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = shelf.open_checkpoint
+
+    def open_too_late(job: JobDirectory, name: str) -> object:
+        if name == "000000000050-0001":
+            shutil.rmtree(job.checkpoints / name)
+        return real(job, name)
+
+    monkeypatch.setattr(shelf, "open_checkpoint", open_too_late)
+    assert [(one.step, one.verified) for one in report_on(two_attempts, is_verified=True).checkpoints] == [
+        (200, "read")
+    ]
 
 
 def test_ranks_are_timed_by_their_files_and_only_where_these_are_of_the_save(tmp_path: Path) -> None:

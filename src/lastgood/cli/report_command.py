@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lastgood.core.errors import LastgoodError, NoSuchJobError
+from lastgood.core.errors import LastgoodError, NoSuchJobError, UsageError
 
 if TYPE_CHECKING:
     from lastgood.report.model import FleetReport
@@ -70,8 +70,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(parsed: argparse.Namespace) -> int:
     from lastgood.cli import output
     from lastgood.cli.noted_plan import noted_plan
-    from lastgood.report.collect import fleet_of, not_read, report_on
+    from lastgood.report.collect import fleet_of, not_read, report_on, with_copies_noted
 
+    _check_output(parsed.output)
     planned = None if parsed.plan is None else _planned(parsed.plan)
     reports, bad = [], []
     code = 0
@@ -79,24 +80,33 @@ def execute(parsed: argparse.Namespace) -> int:
     for name in parsed.jobs:
         try:
             job = _open(name)
-            if job.id in seen:
+            place = os.path.realpath(job.path)
+            if place in seen:
                 continue
-            seen.add(job.id)
+            seen.add(place)
             reports.append(report_on(job, planned or noted_plan(job), is_verified=parsed.verify))
         except LastgoodError as error:
             if len(parsed.jobs) == 1:
                 raise
             output.note(str(error))
-            bad.append(not_read(output.plain(name), error))
+            bad.append(not_read(name, error))
             code = code or error.exit_code
     if not reports:
         return code
+    reports = with_copies_noted(reports)
     text = _text(fleet_of(reports, bad, time.time()), "json" if parsed.json else parsed.format, parsed)
     if parsed.output is None or parsed.output == "-":
         output.put(text.removesuffix("\n"))
     else:
         _write(Path(parsed.output), text)
     return code
+
+
+def _check_output(name: str | None) -> None:
+    """Raises UsageError for what can be no file."""
+    if name == "" or (name is not None and os.path.isdir(name)):
+        what = "a name is empty" if not name else "it is a directory"
+        raise UsageError(f"--output {name!r}: {what}", remedy="name the file to write")
 
 
 def _open(name: str) -> "JobDirectory":

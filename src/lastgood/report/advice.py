@@ -8,6 +8,7 @@ from lastgood.core.outcome import Outcome
 from lastgood.core.quoting import shown
 from lastgood.core.units import duration
 from lastgood.report.model import Checkpoint, Report
+from lastgood.report.saving import count_failed
 
 Urgency = Literal["now", "soon"]
 
@@ -79,12 +80,16 @@ def _on_saves(report: Report) -> list[Advice]:
     newest = max((save.at for save in report.saves), default=None)
     failed = [one for one in report.failed_saves if newest is None or one.at > newest]
     if failed and report.state != "finished":
-        said.append(Advice("now", f"The last {len(failed)} saves failed: {failed[-1].error}"))
+        count = count_failed(failed)
+        which = "The last save" if count == 1 else f"The last {count} saves"
+        said.append(Advice("now", f"{which} failed: {failed[-1].error}"))
     planned = report.interval.said[-1].interval_s if report.interval.said else None
-    if report.is_running and newest is not None and planned:
-        age_s = report.made_at - newest
-        if age_s > _LATE_AFTER_INTERVALS * planned:
-            text = f"A save is late: the newest is {duration(age_s)} old, and one is due every {duration(planned)}."
+    last = report.attempts[-1] if report.attempts else None
+    if report.is_running and newest is not None and planned and last is not None and last.ended is None:
+        # What an attempt before has saved is older by the time in a queue.
+        since_s = report.made_at - max(newest, last.first_step_at or last.began)
+        if since_s > _LATE_AFTER_INTERVALS * planned:
+            text = f"A save is late: there was none for {duration(since_s)}, and one is due every {duration(planned)}."
             said.append(Advice("now", text))
     return said
 

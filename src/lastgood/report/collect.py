@@ -13,6 +13,7 @@ from lastgood.report import figures, lines, saving, shelf
 from lastgood.report.journals import read_journals
 from lastgood.report.model import Checkpoint, FleetReport, NotRead, Outcome, Problem, Report
 from lastgood.report.saving import Planned
+from lastgood.report.textual import plain
 from lastgood.report.timeline import Timeline, commits, timeline
 from lastgood.store.jobdir import JobDirectory
 from lastgood.store.survey import Surveyed
@@ -203,6 +204,21 @@ def _escaped(value: object) -> object:
     return {name: _escaped(one) for name, one in value.items()} if isinstance(value, dict) else value
 
 
+def with_copies_noted(reports: Sequence[Report]) -> list[Report]:
+    """Of jobs with one id, from different places: all are of the same work."""
+    places: dict[str, list[str]] = {}
+    for report in reports:
+        places.setdefault(report.id, []).append(report.job)
+    noted = []
+    for report in reports:
+        others = [place for place in places[report.id] if place != report.job]
+        copy = (
+            [f"it has the same id as {', '.join(others)}: what is in both counts twice in the sums"] if others else []
+        )
+        noted.append(msgspec.structs.replace(report, notes=[*report.notes, *copy]))
+    return noted
+
+
 def fleet_of(reports: Sequence[Report], not_read: Sequence[NotRead], now: float) -> FleetReport:
     """Several jobs as one."""
     shares = figures.added([report.shares for report in reports])
@@ -235,4 +251,5 @@ def _added(several: Sequence[Outcome]) -> Outcome:
 
 
 def not_read(job: str, error: LastgoodError) -> NotRead:
-    return NotRead(job=job, error=error.what, remedy=error.remedy)
+    """`job` as it was named, which need not be text."""
+    return NotRead(job=plain(job), error=plain(error.what), remedy=plain(error.remedy))

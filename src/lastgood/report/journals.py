@@ -1,6 +1,7 @@
 """Reading the journals of a job for a report: all that can be read is used, and what cannot is named."""
 
 import time
+from itertools import pairwise
 
 from lastgood.core import events as journal
 from lastgood.core import layout
@@ -8,6 +9,7 @@ from lastgood.core.accounting import Record
 from lastgood.core.errors import DamagedError, LastgoodError
 from lastgood.core.events import Event
 from lastgood.core.manifest import Attempt
+from lastgood.core.units import duration
 from lastgood.report.model import Problem
 from lastgood.store.attempts import attempt_numbers, read_attempt
 from lastgood.store.durable import explained
@@ -18,6 +20,9 @@ _EARLIEST = 946_684_800.0
 
 _LATEST_S = 86_400.0
 """A line may be so much later than now: clocks differ, but not by days."""
+
+_CLOCKS_S = 10.0
+"""Lines of several processes may be in another order by so much: clocks differ, and writes may wait."""
 
 _MOST_NAMED = 5
 
@@ -32,11 +37,12 @@ def read_journals(job: JobDirectory) -> tuple[list[Record], list[Problem]]:
     problems: list[Problem] = []
     for number in numbers:
         events = _events(job, number, latest, problems)
-        claim = _claim(job, number, problems)
-        if claim is not None:
-            records.append(Record(number, claim.started, claim.launch, claim.fresh, events))
+        claim = _claim(job, number, latest, problems)
+        launch, is_fresh = ("", False) if claim is None else (claim.launch, claim.fresh)
+        if claim is not None and _EARLIEST <= claim.started <= latest:
+            records.append(Record(number, claim.started, launch, is_fresh, events))
         elif events:
-            records.append(Record(number, events[0].at, "", False, events))
+            records.append(Record(number, events[0].at, launch, is_fresh, events))
         else:
             what = "nothing can be read of this attempt: it is left out, and its time counts as that between two others"
             problems.append(Problem(where=_place(layout.attempt_file(number)), what=what))
@@ -47,7 +53,7 @@ def _place(name: str) -> str:
     return f"{layout.ATTEMPTS_DIR}/{name}"
 
 
-def _claim(job: JobDirectory, number: int, problems: list[Problem]) -> Attempt | None:
+def _claim(job: JobDirectory, number: int, latest: float, problems: list[Problem]) -> Attempt | None:
     place = _place(layout.attempt_file(number))
     try:
         claim = read_attempt(job, number)
@@ -60,7 +66,9 @@ def _claim(job: JobDirectory, number: int, problems: list[Problem]) -> Attempt |
     if claim.format > layout.FORMAT_VERSION:
         newer = f"it has format {claim.format}, and this version knows {layout.FORMAT_VERSION}"
         problems.append(Problem(where=place, what=f"{newer}: what is understood of it is used"))
-    return claim if _EARLIEST <= claim.started <= time.time() + _LATEST_S else None
+    if not _EARLIEST <= claim.started <= latest:
+        problems.append(Problem(where=place, what="it has an impossible time; what its journal says is used"))
+    return claim
 
 
 def _is_possible(event: Event, latest: float) -> bool:
@@ -93,6 +101,11 @@ def _events(job: JobDirectory, number: int, latest: float, problems: list[Proble
     if unknown:
         names = ", ".join(map(repr, unknown[:_MOST_NAMED]))
         what = f"lines of kinds that this version does not know ({names}), passed over: the rest is used"
+        problems.append(Problem(where=place, what=what))
+    back_s = max((before.at - after.at for before, after in pairwise(events)), default=0.0)
+    if back_s > _CLOCKS_S:
+        clocks = "a clock was set back, or two differ"
+        what = f"a line is {duration(back_s)} before the one that it follows ({clocks}): lengths of time may be wrong"
         problems.append(Problem(where=place, what=what))
     # Several processes write into one journal, each line when it happened.
     return sorted(events, key=lambda event: event.at)

@@ -7,6 +7,7 @@ from lastgood.core.units import duration
 from lastgood.report import words
 from lastgood.report.markup import Markup, element, table, together
 from lastgood.report.model import AttemptLine, Checkpoint, FailedSave, Mark, Outcome, Report
+from lastgood.report.saving import count_failed
 from lastgood.report.words import counted, value
 
 MOST_ROWS = 200
@@ -206,14 +207,14 @@ def failed_saves(report: Report) -> Markup | None:
     rows = [
         (
             element("div", error, class_="why"),
-            f"{len(found):,}",
+            f"{count_failed(found):,}",
             words.instant(found[0].at, is_short=True),
             words.instant(found[-1].at, is_short=True),
             _ranks_told(found),
         )
-        for error, found in sorted(groups.items(), key=lambda group: -len(group[1]))
+        for error, found in sorted(groups.items(), key=lambda group: -count_failed(group[1]))
     ][:MOST_ROWS]
-    caption = f"{counted(len(report.failed_saves), 'failed save')}, alike ones together; times in UTC"
+    caption = f"{counted(count_failed(report.failed_saves), 'failed save')}, alike ones together; times in UTC"
     return together(
         [
             element("h3", "Saves that failed"),

@@ -69,14 +69,17 @@ def failed_saves_of(records: Sequence[Record]) -> list[FailedSave]:
     return found
 
 
+def count_failed(failed: Sequence[FailedSave]) -> int:
+    """How many saves they are: several ranks may each tell of the same."""
+    return len({(one.attempt, one.step) for one in failed})
+
+
 def figures_of(saves: Sequence[Save], failed: Sequence[FailedSave]) -> SaveFigures:
     writes = [save.write_s for save in saves if save.write_s is not None]
     sizes = [save.bytes for save in saves if save.bytes is not None]
-    # Several ranks may each tell of the same save.
-    failures = {(one.attempt, one.step) for one in failed}
     return SaveFigures(
         saves=len(saves),
-        failed=len(failures),
+        failed=count_failed(failed),
         median_write_s=median(writes),
         fastest_write_s=min(writes, default=None),
         slowest_write_s=max(writes, default=None),

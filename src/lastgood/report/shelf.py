@@ -105,7 +105,12 @@ def checkpoints_of(
     lines = []
     for one, stage in found:
         line = _line(job, one, stage, reads.get(one.name), now, is_last_good=one is newest)
-        lines.append(_read(job, one, line, whole) if is_verified and not stage else line)
+        if is_verified and not stage and one.manifest is not None:
+            line = _read(job, one, line, whole)
+            if line.problem and not os.path.lexists(job.checkpoints / one.name / layout.MANIFEST_FILE):
+                # Retention has deleted it meanwhile.
+                continue
+        lines.append(line)
     return lines
 
 
@@ -136,8 +141,6 @@ def _line(
 
 
 def _read(job: JobDirectory, one: Surveyed, line: Checkpoint, whole: set[str]) -> Checkpoint:
-    if one.manifest is None:
-        return line
     try:
         problems = open_checkpoint(job, one.name).verify(whole)
     except (DamagedError, NoSuchJobError) as error:
