@@ -2,7 +2,7 @@
 
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,12 @@ class PlainScene:
 
     def checkpoints(self) -> list[Saved]:
         return []
+
+    def step_of(self, saved: Saved) -> int | None:
+        return saved.step
+
+    def go_on(self, but: Collection[int] = ()) -> None:
+        """Nothing stands still here."""
 
     def start_again(self, why: str) -> None:
         self.trial.start()

@@ -118,10 +118,8 @@ DAMAGED = Injected(1.0, "cut", damaged=("ckpt-90",), evidence={"checkpoint_step"
 def fall_back(**told: Any) -> Judged:
     of = told.pop("course", None)
     numbers = told.pop("measured", measured(checkpoint_step=80, resumed_step=80))
-    one = struck(
-        "truncate@step=95", consequence=Consequence.FALL_BACK, injected=DAMAGED, **{"measured": numbers, **told}
-    )
-    return judged(one, of)
+    usual = {"consequence": Consequence.FALL_BACK, "injected": DAMAGED, "measured": numbers}
+    return judged(struck("truncate@step=95", **{**usual, **told}), of)
 
 
 def test_a_damaged_checkpoint_may_be_passed_over_or_refused() -> None:
@@ -137,6 +135,40 @@ def test_a_damaged_checkpoint_must_not_be_taken() -> None:
     assert fall_back(resumed_name="ckpt-90").answer is FAIL
     alone = measured(checkpoint_step=None, resumed_step=90)
     assert fall_back(measured=alone).answer is FAIL
+
+
+def about(resumed: int, blur: int, expected: int | None) -> Measured:
+    return measured(checkpoint_step=expected, resumed_step=resumed, blur_steps=blur)
+
+
+def damaged_at(step: int) -> Injected:
+    return msgspec.structs.replace(DAMAGED, evidence={"checkpoint_step": step})
+
+
+def test_a_damaged_checkpoint_that_was_taken_is_seen_through_output_that_does_not_tell_every_step() -> None:
+    # It prints every tenth step and saves every 25: after 125 the first that it prints is 130.
+    assert fall_back(measured=about(120, 10, 100), injected=damaged_at(125)).answer is FAIL
+    assert fall_back(measured=about(100, 10, 100), injected=damaged_at(125)).answer is PASS
+    # It prints "resuming from step 100" first.
+    assert fall_back(measured=about(99, 1, 75), injected=damaged_at(100)).answer is FAIL
+
+
+def test_whether_the_damaged_one_or_the_one_before_was_taken_is_unknown_where_output_does_not_tell() -> None:
+    both = fall_back(measured=about(80, 20, 90), injected=damaged_at(100))
+    assert (both.answer, "print each step" in both.remedy) == (UNKNOWN, True)
+    assert fall_back(measured=about(0, 10, 5), injected=damaged_at(8)).answer is UNKNOWN
+
+
+def test_going_on_from_a_checkpoint_before_the_first_line_of_output_is_no_start_from_zero() -> None:
+    assert fall_back(measured=about(0, 10, 5), injected=damaged_at(15)).answer is PASS
+
+
+def test_a_checkpoint_that_is_lost_because_it_was_being_overwritten_fails() -> None:
+    zero = measured(checkpoint_step=None, resumed_step=0, resumed_from="zero")
+    lost = judged(struck("kill-group@phase=save", measured=zero, overwritten_step=90))
+    assert (lost.answer, "a checkpoint of step 90 was being overwritten" in lost.reason) == (FAIL, True)
+    assert judged(struck(measured=measured(checkpoint_step=None, resumed_step=95), overwritten_step=90)).answer is PASS
+    assert judged(struck(measured=about(0, 10, None), overwritten_step=5)).answer is UNKNOWN
 
 
 def test_a_name_that_was_handed_on_tells_more_than_a_step_that_was_seen_late() -> None:

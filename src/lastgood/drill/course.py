@@ -27,6 +27,8 @@ class Struck(msgspec.Struct, frozen=True):
     measured: Measured | None = None
     has_begun_again: bool = False
     """A later attempt has told the step that it goes on after, or has done one."""
+    overwritten_step: int | None = None
+    """Of a checkpoint that had been whole before, where none was whole any more at the harm."""
     resumed_name: str = ""
     """The checkpoint that the next start was handed, where the journal names it."""
     refused: str = ""

@@ -7,7 +7,7 @@ has come through, at the latest at the end of the drill, whatever has happened. 
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -111,6 +111,12 @@ class Scene(Protocol):
 
     def checkpoints(self) -> list[Saved]:
         """Those of the job, or those that match --checkpoints: committed ones only, newest first."""
+
+    def step_of(self, saved: Saved) -> int | None:
+        """The step that it holds, by its name or by when it was written; None if nothing tells."""
+
+    def go_on(self, but: Collection[int] = ()) -> None:
+        """In a phase all processes stand still: those but these go on. For a fault that waits for what its victims do."""
 
     def start_again(self, why: str) -> None:
         """Give the command line again, as a scheduler would after this fault. Whatever is left of the last start is the

@@ -13,13 +13,14 @@ import psutil
 from lastgood.core.accounting import Record
 from lastgood.core.errors import LastgoodError
 from lastgood.drill.collect import added_options, came_through, ended_as, final_step, last_words, refusal, resumed_name
-from lastgood.drill.course import NEVER_CAME, Course, Struck
-from lastgood.drill.fault import Call, Calm, Fault, Injected, NoVictimError, Saved
+from lastgood.drill.course import Course, Struck
+from lastgood.drill.fault import Call, Calm, Fault, NoVictimError, Saved
 from lastgood.drill.journal import FileJournal
 from lastgood.drill.measure import Watch, measure
 from lastgood.drill.quiet import Quiet
 from lastgood.drill.scene import TrialScene
 from lastgood.drill.spec import Kind, Spec
+from lastgood.drill.strike import Strike
 from lastgood.drill.when import caught_in, is_due
 from lastgood.trial.deferring import deferred_signals
 from lastgood.trial.place import Place
@@ -44,32 +45,6 @@ class Order(msgspec.Struct, frozen=True):
     """End it when it has come through all faults, rather than let it finish."""
 
 
-class _Strike:
-    """A fault of the plan, from before its moment to after its healing."""
-
-    def __init__(self, number: int, spec: Spec, fault: Fault) -> None:
-        self.number = number
-        self.spec = spec
-        self.fault = fault
-        self.injected: Injected | None = None
-        self.watch: Watch | None = None
-        self.caught = ""
-        self.why_not = ""
-        self.waits_since: float | None = None
-        self.has_effect: bool | None = False
-        self.asked_at = 0.0
-        self.is_healed = False
-        self.is_announced = False
-        self.windows = 0
-        self.healing_problem = ""
-        self.checkpoint: Saved | None = None
-        self.checkpoint_step: int | None = None
-
-    @property
-    def is_pending(self) -> bool:
-        return self.injected is None and not self.why_not
-
-
 class Runner:
     def __init__(
         self,
@@ -82,7 +57,7 @@ class Runner:
     ) -> None:
         self._call = call
         self._place = place
-        self._strikes = [_Strike(number, spec, fault) for number, (spec, fault) in enumerate(plan, 1)]
+        self._strikes = [Strike(number, spec, fault) for number, (spec, fault) in enumerate(plan, 1)]
         self._order = order
         self._journal = journal
         self._say = say
@@ -90,6 +65,8 @@ class Runner:
         """Checkpoints that faults have damaged, and when."""
         self._first_saved_at: float | None = None
         self._first_saved_step: int | None = None
+        self._whole_step: int | None = None
+        """Of the newest checkpoint when a look has last seen one that was whole."""
         self._has_checkpoints = False
         self._began = 0.0
         self._fruitless = 0
@@ -192,9 +169,17 @@ class Runner:
             return
         if sight.saved_step is not None:
             self._first_saved_at, self._first_saved_step = sight.at, sight.saved_step
-        elif self._call.target.checkpoints and (found := scene.checkpoints()):
+            self._whole_step = sight.saved_step
+        elif self._call.target.checkpoints and (found := self._whole(scene)):
             self._first_saved_at = sight.at
             self._first_saved_step = found[-1].step or sight.step
+
+    def _whole(self, scene: TrialScene) -> list[Saved]:
+        """The checkpoints that are whole now, newest first."""
+        found = scene.checkpoints()
+        if found:
+            self._whole_step = scene.step_of(found[0])
+        return found
 
     def _saves(self, scene: TrialScene, records: Sequence[Record]) -> bool | None:
         if self._first_saved_at is not None or scene.checkpoints():
@@ -202,7 +187,7 @@ class Runner:
         has_library = any(record.first("started") is not None for record in records)
         return False if has_library or self._call.target.checkpoints else None
 
-    def _due(self, sight: Sight) -> _Strike | None:
+    def _due(self, sight: Sight) -> Strike | None:
         """A moment that passes comes before a phase, which is waited for."""
         if not sight.is_running:
             return None
@@ -210,7 +195,7 @@ class Runner:
         due.sort(key=lambda strike: strike.spec.when is not None and strike.spec.when.kind is Kind.PHASE)
         return due[0] if due else None
 
-    def _is_due(self, strike: _Strike, sight: Sight) -> bool:
+    def _is_due(self, strike: Strike, sight: Sight) -> bool:
         when, newest = strike.spec.when, self._newest_watch()
         if when is None:
             return False
@@ -225,22 +210,25 @@ class Runner:
         watches = [strike.watch for strike in self._strikes if strike.watch is not None]
         return max(watches, key=lambda watch: watch.at, default=None)
 
-    def _strike(self, strike: _Strike, scene: TrialScene) -> None:
+    def _strike(self, strike: Strike, scene: TrialScene) -> None:
         when = strike.spec.when
         assert when is not None
         if when.kind is not Kind.PHASE:
             self._inject(strike, scene)
             return
+        # In the middle of a save the only checkpoint may be gone: what it held is known from before.
+        self._whole(scene)
         with caught_in(when.phase, scene) as caught:
             if caught is None:
                 strike.windows += 1
                 return
-            strike.caught = caught.evidence
+            strike.caught, scene.standing = caught.evidence, caught.players
             self._inject(strike, scene)
+            scene.go_on()
 
-    def _inject(self, strike: _Strike, scene: TrialScene) -> None:
+    def _inject(self, strike: Strike, scene: TrialScene) -> None:
         before = scene.look()
-        known = scene.checkpoints()
+        known = self._whole(scene)
         watch = Watch(before, strike.fault.consequence)
         scene.watches.append(watch)
         # On record before it is done: if the machine goes down with it, this says why.
@@ -270,8 +258,9 @@ class Runner:
         intact = [saved for saved in known if saved.at > self._damaged.get(saved.name, 0.0)]
         if intact:
             strike.checkpoint = intact[0]
-            step = intact[0].step
-            strike.checkpoint_step = step if step is not None else scene.steps.step_at(intact[0].at)
+            strike.checkpoint_step = scene.step_of(intact[0])
+        if not known:
+            strike.overwritten_step = self._whole_step
         self._journal.note(
             "injected",
             number=strike.number,
@@ -286,7 +275,7 @@ class Runner:
         at_step = "" if watch.reached_step is None else f" at step {watch.reached_step}"
         self._say(f"fault {strike.number} ({strike.spec.name}){at_step}: {injected.what}")
 
-    def _note_no_victim(self, strike: _Strike, at: float, reason: str) -> None:
+    def _note_no_victim(self, strike: Strike, at: float, reason: str) -> None:
         """It is tried again for a while: the job may be between two starts."""
         if strike.waits_since is None:
             strike.waits_since = at
@@ -316,7 +305,7 @@ class Runner:
             if is_over:
                 self._heal(strike, scene)
 
-    def _ask_for_effect(self, strike: _Strike, scene: TrialScene) -> None:
+    def _ask_for_effect(self, strike: Strike, scene: TrialScene) -> None:
         assert strike.injected is not None
         try:
             strike.has_effect = strike.fault.took_effect(scene, strike.injected)
@@ -329,7 +318,7 @@ class Runner:
             for strike in self._strikes
         )
 
-    def _heal(self, strike: _Strike, scene: TrialScene) -> None:
+    def _heal(self, strike: Strike, scene: TrialScene) -> None:
         strike.is_healed = True
         try:
             strike.fault.heal(scene)
@@ -338,7 +327,7 @@ class Runner:
             self._say(f"fault {strike.number} ({strike.spec.name}) could not be undone: {error}")
         self._journal.note("healed", number=strike.number, fault=strike.spec.text, problem=strike.healing_problem)
 
-    def _heal_in_the_end(self, strike: _Strike, scene: TrialScene) -> None:
+    def _heal_in_the_end(self, strike: Strike, scene: TrialScene) -> None:
         if strike.injected is not None and strike.has_effect is not True and not strike.is_healed:
             self._ask_for_effect(strike, scene)
         if not strike.is_healed:
@@ -373,25 +362,16 @@ class Runner:
                     number=strike.number,
                     spec=strike.spec,
                     consequence=strike.fault.consequence,
-                    why_not=strike.why_not or _why_never(strike),
+                    why_not=strike.why_not or strike.why_never(),
                     injected=strike.injected,
                     caught=strike.caught,
                     has_effect=strike.has_effect if strike.injected is not None else None,
                     measured=measured,
                     has_begun_again=watch is not None and watch.has_begun_again,
+                    overwritten_step=strike.overwritten_step,
                     resumed_name=resumed_name(watch, course.records),
                     refused=refusal(watch, course.records),
                     healing_problem=strike.healing_problem,
                 )
             )
         return msgspec.structs.replace(course, struck=tuple(struck))
-
-
-def _why_never(strike: _Strike) -> str:
-    """Why a fault was not caused until the job had ended; empty for one that was."""
-    if strike.injected is not None:
-        return ""
-    if strike.windows and strike.spec.when is not None:
-        phase = strike.spec.when.phase
-        return f"the job was never caught during {phase}: it may be over too soon, or there is none"
-    return NEVER_CAME

@@ -2,12 +2,15 @@
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
+
+import psutil
 
 from lastgood.drill.checkpoints import checkpoints_of
 from lastgood.drill.fault import Calm, DrillJournal, Hooks, Saved
 from lastgood.drill.measure import StepLog, Watch
+from lastgood.drill.stopped import let_go
 from lastgood.trial.trial import LOOK_S, Sight, Trial
 
 
@@ -25,6 +28,8 @@ class TrialScene:
         self.directory = directory
         self.steps = StepLog()
         self.watches: list[Watch] = []
+        self.standing: list[psutil.Process] = []
+        """Processes that the drill has stopped in a phase, and lets go when the fault is caused."""
 
     def look(self) -> Sight:
         sight = self.trial.look()
@@ -43,6 +48,13 @@ class TrialScene:
 
     def checkpoints(self) -> list[Saved]:
         return checkpoints_of(self.trial)
+
+    def step_of(self, saved: Saved) -> int | None:
+        return saved.step if saved.step is not None else self.steps.step_at(saved.at)
+
+    def go_on(self, but: Collection[int] = ()) -> None:
+        let_go([process for process in self.standing if process.pid not in but])
+        self.standing.clear()
 
     def start_again(self, why: str) -> None:
         self.journal.note("started_again", why=why, start=self.trial.starts + 1)

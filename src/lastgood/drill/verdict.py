@@ -94,6 +94,8 @@ def _judge_resume(struck: Struck, measured: Measured, course: Course) -> Judged:
             return Judged(Answer.FAIL, f"it began from zero: {_lost(measured)}", _SAVES)
         if resumed > 0:
             return Judged(Answer.PASS, f"went on after step {resumed}, {_lost(measured)}", shows_resume=True)
+        if struck.overwritten_step:
+            return _judge_overwritten(struck.overwritten_step, measured)
         return Judged(
             Answer.PASS,
             f"it came before the first checkpoint, and the job began from zero, as it must: {_lost(measured)}",
@@ -108,6 +110,21 @@ def _judge_resume(struck: Struck, measured: Measured, course: Course) -> Judged:
     if resumed > expected and measured.resumed_from != "memory":
         source = "a checkpoint completed just before the end"
     return Judged(Answer.PASS, f"went on after step {resumed}, from {source}: {_lost(measured)}", shows_resume=True)
+
+
+def _judge_overwritten(step: int, measured: Measured) -> Judged:
+    """It began from zero, or so close to it that its output does not tell."""
+    if measured.blur_steps >= step:
+        return Judged(
+            Answer.UNKNOWN,
+            f"whether it began from zero or went on from the checkpoint of step {step} cannot be told",
+            _EACH_STEP,
+        )
+    return Judged(
+        Answer.FAIL,
+        f"it began from zero: a checkpoint of step {step} was being overwritten, and there was no other",
+        "write the new one beside it, then rename it (os.replace)",
+    )
 
 
 def has_skipped(measured: Measured) -> bool:
@@ -160,8 +177,14 @@ def _judge_fall_back(struck: Struck, measured: Measured, course: Course) -> Judg
         return Judged(Answer.UNKNOWN, "which step it went on after, nothing tells", _PATTERN)
     # A name that is written over and over may stand for a newer step than was seen last.
     is_another = bool(struck.resumed_name) and not is_told_by_itself
-    is_of_step = damaged_step is not None and resumed >= damaged_step and (expected is None or expected < resumed)
-    if is_of_step and not is_another:
+    # It went on after `resumed` or up to `blur` steps later.
+    if not is_another and damaged_step is not None and damaged_step <= resumed + blur:
+        if expected is not None and resumed <= expected:
+            return Judged(
+                Answer.UNKNOWN,
+                f"whether it took {damaged}, which was damaged, or the one of step {expected}, cannot be told",
+                _EACH_STEP,
+            )
         return Judged(Answer.FAIL, f"it went on after step {resumed}: it took {damaged}, which was damaged")
     if expected is not None and resumed + blur < expected:
         where = "began from zero" if resumed == 0 else f"went on after step {resumed}"
@@ -171,7 +194,7 @@ def _judge_fall_back(struck: Struck, measured: Measured, course: Course) -> Judg
         )
     if expected is None and resumed > 0 and damaged_step is None and not is_another:
         return Judged(Answer.FAIL, f"it went on after step {resumed}: it took {damaged}, which was damaged")
-    if resumed == 0:
+    if resumed == 0 and expected is None:
         return Judged(
             Answer.FAIL, "it began from zero without a word: there was no whole checkpoint left, and it has to refuse"
         )
@@ -237,6 +260,7 @@ def judge(faults: Sequence[Judged], end: Judged) -> Judged:
 
 
 _PATTERN = r"tell it how to read the step from the output: --step-pattern 'step (\d+)'"
+_EACH_STEP = "have it print each step, or save less often than it prints"
 _SAVES = "if it saves checkpoints, say where: --checkpoints GLOB"
 _EFFECTS = {
     "zero": "that part of the file may have been zeros before",

@@ -52,8 +52,9 @@ def is_due(when: When, sight: Sight, *, began: float, before: Watch | None, firs
 class Caught(msgspec.Struct, frozen=True):
     """The program stands still in the phase."""
 
-    sight: Sight
     evidence: str
+    players: list[psutil.Process]
+    """Whoever is taken out of it does not go on when the phase is left."""
 
 
 @contextmanager
@@ -63,7 +64,7 @@ def caught_in(phase: str, scene: Scene) -> Iterator[Caught | None]:
     with ExitStack() as stack:
         signs = stack.enter_context(closing(_signs_of(phase, scene)))
         # A phase can be over in a millisecond: all that takes long is found out before.
-        players = _players(phase, scene)
+        players = list(_players(phase, scene))
         end = time.monotonic() + PATIENCE_S
         if not players:
             time.sleep(_PAUSE_S)
@@ -73,7 +74,8 @@ def caught_in(phase: str, scene: Scene) -> Iterator[Caught | None]:
             with stopped(players):
                 # What was seen may be over by now; what is seen from here on stays so.
                 if evidence := signs.now():
-                    yield Caught(scene.look(), evidence)
+                    scene.look()
+                    yield Caught(evidence, players)
                     return
     yield None
 

@@ -23,9 +23,6 @@ _SETTLE_S = 30.0
 class _Damage(Fault):
     consequence = Consequence.FALL_BACK
 
-    def __init__(self, options: Options) -> None:
-        self._hits: list[tuple[Path, bytes | None]] = []
-
     def missing(self, call: Call) -> str:
         if call.way is not Way.LASTGOOD and not call.target.checkpoints:
             return "which files are checkpoints? say it with --checkpoints GLOB"
@@ -43,27 +40,29 @@ class _Damage(Fault):
         if not found:
             raise NoVictimError("its only checkpoint was being replaced when it was stopped")
         victim = found[0]
-        self._hits = [(path, _content(path)) for path in self.files(victim, scene)]
-        how = [self.damage(path, scene) for path, _ in self._hits]
-        names = [str(path.relative_to(scene.trial.place.path)) for path, _ in self._hits]
+        before = {path: _content(path) for path in self.files(victim, scene)}
+        how = [self.damage(path, scene) for path in before]
+        names = [str(path.relative_to(scene.trial.place.path)) for path in before]
         evidence: dict[str, Any] = {
             "step": sight.step,
             "saved_step": sight.saved_step,
             "checkpoint": victim.name,
-            "checkpoint_step": victim.step,
+            "checkpoint_step": scene.step_of(victim),
             "how": dict(zip(names, how, strict=True)),
+            # Asked now: the job that is started again may rewrite them, or delete them.
+            "is_other": any(_content(path) != content for path, content in before.items()),
             "would_not_die": left,
         }
         what = f"checkpoint {victim.name} damaged while nothing of the job ran: {'; '.join(how[:3])}"
         if len(how) > 3:
             what += f" and {len(how) - 3} more"
         scene.start_again("its newest checkpoint was damaged while it was stopped")
-        paths = tuple(str(path) for path, _ in self._hits)
+        paths = tuple(map(str, before))
         return Injected(stopped_at, what, paths=paths, damaged=(victim.name,), evidence=evidence)
 
     def took_effect(self, scene: Scene, injected: Injected) -> bool | None:
-        """Gone, rewritten by the job since, or other than it was."""
-        return any(before is None or _content(path) != before for path, before in self._hits)
+        """Other than it was, or gone."""
+        return bool(injected.evidence["is_other"])
 
     def files(self, victim: Saved, scene: Scene) -> list[Path]:
         """Which files of the checkpoint are hit: the largest, unless a kind of damage has its own choice."""

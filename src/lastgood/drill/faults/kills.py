@@ -95,6 +95,7 @@ class KillLauncher(_Kill):
         if launcher is None:
             raise NoVictimError("the launcher was not running")
         at = _kill([launcher.pid])
+        scene.go_on()
         end = time.monotonic() + _LEAVE_S
         while (left := scene.trial.of_command()) and time.monotonic() < end:
             scene.look()

@@ -57,6 +57,7 @@ class Terminate(Fault):
         for pid in _told(scene):
             with suppress(psutil.Error):
                 psutil.Process(pid).send_signal(SIGTERM)
+        scene.go_on()
         ended = scene.wait_until(lambda sight: not sight.is_running, self._grace_s)
         took_s = time.time() - at
         code = scene.trial.exit_code
@@ -121,6 +122,7 @@ class Freeze(Fault):
         at = time.time()
         self._frozen.append(victim)
         victim.send_signal(SIGSTOP)
+        scene.go_on(but=[victim.pid])
         sight = scene.look()
         evidence = {"rank": rank.number, "step": sight.step, "saved_step": sight.saved_step}
         return Injected(at, f"SIGSTOP to rank {rank.number} (process {rank.pid})", (rank.pid,), evidence=evidence)
