@@ -184,6 +184,19 @@ def test_diff_shows_and_changes_nothing(lastgood, mends):
     assert Path("job.sh").read_text() == BARE
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8", "latin-1"])
+def test_a_diff_is_the_bytes_of_the_file_whatever_the_encoding(mends, monkeypatch, encoding):
+    from lastgood.cli.main import main
+
+    Path("job.sh").write_bytes(BARE.encode() + b"# caf\xe9, caf\xc3\xa9\n")
+    written = io.BytesIO()
+    with io.TextIOWrapper(written, encoding=encoding) as stdout:
+        monkeypatch.setattr(sys, "stdout", stdout)
+        assert main(["audit", "--diff", "job.sh"]) == 1
+        lines = written.getvalue().split(b"\n")
+    assert lines[0] == b"--- job.sh" and lines[-2:] == [b" # caf\xe9, caf\xc3\xa9", b""]
+
+
 def test_fix_mends_and_what_is_left_is_told(lastgood, mends):
     write("a/job.sh", BARE)
     write("b/job.sh", MENDED)

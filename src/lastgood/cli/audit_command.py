@@ -195,7 +195,10 @@ def _print_changes(report: "Report") -> None:
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
     for before, after in report.changes:
         for line in difference(before, after):
-            output.put("\t".join(map(harmless, line.split("\t"))) if is_terminal else line)
+            if is_terminal:
+                output.put("\t".join(map(harmless, line.split("\t"))))
+            else:
+                output.put_bytes(line.encode("utf-8", "surrogateescape") + b"\n")
     output.note(summary(report.audited, report.problems))
 
 

@@ -28,6 +28,17 @@ def put(text: str = "") -> None:
         _drop_output(error)
 
 
+def put_bytes(data: bytes) -> None:
+    """Write to standard output what is no text of ours, as it is."""
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+    except OSError as error:
+        _drop_output(error)
+
+
 def finish() -> OSError | None:
     """Write out what is held back. What kept the output from being complete; None if it is."""
     try:
