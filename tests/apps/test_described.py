@@ -170,6 +170,23 @@ def test_a_run_that_is_done_is_not_started_again(solver: Solver) -> None:
     assert ended.code == 0 and ended.out == "" and "has nothing to do: step 5 is reached" in ended.err
 
 
+@pytest.mark.parametrize(
+    "test",
+    [
+        'exists = "out/state_{total}.chk"',
+        'file = "{checkpoint}"\npattern = "step 5"\nexists = "out/state_{step}.chk"',
+        'exists = "{last}"\n[values.last]\ntext = "out/state_{total}.chk"',
+    ],
+)
+def test_a_test_of_the_end_may_name_the_step_and_the_total(solver: Solver, test: str) -> None:
+    solver.file("steps.txt").write_text("5\n")
+    total = "[checkpoints.total]\nfile = 'steps.txt'\npattern = '[0-9]+'\n\n[check]"
+    solver.description = DESCRIPTION.replace('exists = "result.txt"', test).replace("[check]", total)
+    ended = solver.run("5", "--die=3")
+    assert ended.code == 0 and ended.out == "begins after 0\nbegins after 3\n"
+    assert "has nothing to do: step 5 of 5 is reached" in solver.run("5").err
+
+
 def test_after_fresh_neither_old_checkpoints_nor_old_results_count(solver: Solver) -> None:
     assert solver.run("5").code == 0
     solver.launcher.environment["SAY"] = "bye"

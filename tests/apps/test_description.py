@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastgood.apps import description
+from lastgood.apps import description_tables
 from lastgood.apps.described_values import Values
-from lastgood.apps.description import Source, parse_description, words_in
+from lastgood.apps.description import parse_description, words_in
+from lastgood.apps.description_tables import Source
 from lastgood.apps.known import DESCRIPTIONS, description_path, names
 from lastgood.core.errors import UsageError
 
@@ -59,6 +60,9 @@ def test_those_that_come_with_us_can_be_read_and_say_what_they_are(path) -> None
         (LEAST + "\n[save]\nsignal = 'KILL'\n", "solver.toml:11: save.signal: 'KILL' is not one of TERM, INT"),
         (LEAST + "\n[save]\nwait = true\n", "solver.toml:10: save: give one of signal and file"),
         (LEAST + "\n[progress]\noutput = 'step'\n", "solver.toml:11: progress.output: needs a group"),
+        (LEAST + "\n[progress]\noutput = 'step (?:\\d+)'\n", "solver.toml:11: progress.output: needs a group"),
+        (LEAST + "\n[progress]\noutput = '\\(step'\n", "solver.toml:11: progress.output: needs a group"),
+        (LEAST + "\n[progress]\noutput = '(step'\n", "solver.toml:11: progress.output: '(step' is no regular"),
         (
             LEAST + "\n[stop]\nsignal = 'TERM'\nfile = 'STOP'\n",
             "solver.toml:10: stop: give one of signal, file and wait",
@@ -87,6 +91,30 @@ def test_those_that_come_with_us_can_be_read_and_say_what_they_are(path) -> None
     ],
 )
 def test_a_mistake_is_named_with_its_place(changed: str, words: str) -> None:
+    assert words in mistake(changed)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (LEAST + "\n[stop]\nfile = '{checkpoint}.stop'\n", "solver.toml:11: stop.file: {checkpoint} is not known here"),
+        (LEAST + "\n[save]\nfile = 'save_{step}'\n", "save.file: {step} is not known here"),
+        (LEAST + "\n[[refuse]]\nfile = '{total}'\npattern = 'x'\nreason = 'y'\n", "refuse.file: {total} is not"),
+        (LEAST.replace("out/*", "out/{step}*"), "solver.toml:5: checkpoints.glob: {step} is not known here"),
+        (LEAST.replace("result", "{interval_s}"), "finished.exists: {interval_s} is not known here; known: checkpoint"),
+        (LEAST + "\n[check]\ncommand = ['x', '{interval_s}']\n", "check.command: {interval_s} is not known here"),
+        (LEAST + "\n[start]\nfresh = ['{remaining}']\n", "start.fresh: {remaining} is not known here; known: total, "),
+        (
+            LEAST + "\n[checkpoints.total]\nfile = '{step}'\npattern = 'x'\n",
+            "checkpoints.total.file: {step} is not known here; known: checkpoint",
+        ),
+        (
+            LEAST + "\n[stop]\nfile = '{b}'\n[values.a]\ntext = '{step}'\n[values.b]\ntext = 'x{a}'\n",
+            "stop.file: {step} is not known here; known: a, b",
+        ),
+    ],
+)
+def test_a_word_is_refused_where_nothing_can_ever_give_it(changed: str, words: str) -> None:
     assert words in mistake(changed)
 
 
@@ -153,7 +181,9 @@ def test_a_member_of_json_is_found_behind_dots(tmp_path) -> None:
 def test_every_key_is_explained_on_the_page() -> None:
     page = (Path(__file__).parents[2] / "docs" / "how-to" / "describe-an-application.md").read_text()
     tables = [
-        kind for kind in vars(description).values() if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+        kind
+        for kind in vars(description_tables).values()
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
     ]
     keys = {key for kind in tables for key in kind.__struct_fields__}
     headings = {"checkpoints", "check", "start", "stop", "save", "progress", "finished", "log", "refuse", "values"}

@@ -4,6 +4,7 @@ import json
 import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -11,8 +12,9 @@ import xxhash
 
 from lastgood.apps.described_checks import full_problem, quick_problem
 from lastgood.apps.described_order import Plan, carry_out, plan_start
-from lastgood.apps.described_values import Values, read_text
-from lastgood.apps.description import Description, Finished, read_description
+from lastgood.apps.described_values import NotGivenError, Values, read_text
+from lastgood.apps.description import read_description
+from lastgood.apps.description_tables import Description, Finished
 from lastgood.core.errors import LastgoodError, UsageError
 from lastgood.core.numbering import Named, newest_first, step_in
 from lastgood.core.outcome import Ending, Evidence, Outcome
@@ -81,7 +83,7 @@ class Described:
         match = next((match for match in self._matches().values() if match.path == found.path), None)
         if match is None:
             return "it has vanished"
-        return full_problem(self._given.check, match, self._values, self._words(found))
+        return full_problem(self._given.check, match, self._values, self._words(found, self._total(found)))
 
     def order(self, found: Found | None, conditions: Conditions) -> Order:
         plan = self.plan(found, conditions)
@@ -91,7 +93,7 @@ class Described:
 
     def plan(self, found: Found | None, conditions: Conditions) -> Plan:
         """What `order` would do. Changes nothing."""
-        given = {**self._words(found), "interval_s": f"{conditions.interval_s:g}"}
+        given = {**self._words(found, self._total(found)), "interval_s": f"{conditions.interval_s:g}"}
         return plan_start(self._given.start, self._command, self._values, given, is_resumed=found is not None)
 
     def put_aside(self, founds: Sequence[Found], why: str) -> list[str]:
@@ -169,18 +171,21 @@ class Described:
 
     def _total(self, newest: Found | None) -> int | None:
         total = self._given.checkpoints.total
-        if total is None or (newest is None and "{checkpoint}" in total.file):
+        if total is None:
             return None
-        return self._values.number_of(total, {} if newest is None else {"checkpoint": newest.path})
+        try:
+            return self._values.number_of(total, {} if newest is None else {"checkpoint": newest.path})
+        except NotGivenError:
+            return None
 
     def _holds(self, test: Finished, newest: Found | None, total: int | None) -> bool:
         if test.step and (newest is None or total is None or newest.step < total):
             return False
-        given = {} if newest is None else {"checkpoint": newest.path}
-        templates = [template for template in (test.exists, test.file) if template]
-        if newest is None and any("{checkpoint}" in template for template in templates):
+        given = self._words(newest, total)
+        try:
+            paths = [self._values.fill(template, given) for template in (test.exists, test.file) if template]
+        except NotGivenError:
             return False
-        paths = [self._values.fill(template, given) for template in templates]
         if any(not os.path.lexists(path) or _version(path) in self._of_the_past() for path in paths):
             return False
         return not test.file or re.search(test.pattern, read_text(paths[-1]) or "", re.MULTILINE) is not None
@@ -229,8 +234,7 @@ class Described:
             # A file of a checkpoint that is not whole.
             return None
 
-    def _words(self, found: Found | None) -> dict[str, str]:
-        total = self._total(found)
+    def _words(self, found: Found | None, total: int | None) -> dict[str, str]:
         words = {} if total is None else {"total": str(total)}
         if found is not None:
             # It must not be taken for an option.
@@ -242,10 +246,12 @@ class Described:
 
     def _begin_anew(self) -> None:
         """Results that are there now are those of an earlier run: they do not prove that this one is finished."""
-        given: dict[str, str] = {}
-        templates = [t for test in self._given.finished for t in (test.exists, test.file) if t]
-        paths = [self._values.fill(t, given) for t in templates if "{checkpoint}" not in t]
-        self._past = {_version(path) for path in paths if os.path.lexists(path)}
+        given = self._words(None, self._total(None))
+        self._past = set()
+        for template in (t for test in self._given.finished for t in (test.exists, test.file) if t):
+            with suppress(NotGivenError):
+                result = self._values.fill(template, given)
+                self._past |= {_version(result)} if os.path.lexists(result) else set()
         path = Path(f"{self._own}.json")
         if self._past:
             durable.write_shared_file(path, json.dumps(sorted(self._past)).encode())

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from lastgood.apps.described_values import Values
-from lastgood.apps.description import Check, Content
+from lastgood.apps.description_tables import Check, Content
 from lastgood.core.errors import UsageError
 from lastgood.core.quoting import shown
 from lastgood.launch.asking import ask

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from lastgood.apps.described_values import Values, read_text
-from lastgood.apps.description import Edit, Start
+from lastgood.apps.description_tables import Edit, Start
 from lastgood.core.errors import UsageError
 from lastgood.core.quoting import shown
 from lastgood.launch.ports import Order

@@ -6,11 +6,16 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 
-from lastgood.apps.description import Source, words_in
+from lastgood.apps.description import words_in
+from lastgood.apps.description_tables import Source
 from lastgood.core.errors import UsageError
 
 _MOST_BYTES = 2**26
 """Of a file in which a value is looked for."""
+
+
+class NotGivenError(UsageError):
+    """One of our words has nothing to stand for yet: there is no checkpoint, or no step or total is told."""
 
 
 class Values:
@@ -49,8 +54,11 @@ class Values:
         if value is not None:
             return value
         if source is None:
-            why = f"{{{word}}} is known only where there is a checkpoint, or a step and a total"
-        elif source.option:
+            raise NotGivenError(
+                f"{self._name}: {{{word}}} is known only where there is a checkpoint, or a step and a total",
+                safe="nothing was started",
+            )
+        if source.option:
             why = f"the command has no {' or '.join(source.option)}, which gives {{{word}}}"
         else:
             what = source.pattern or source.json

@@ -1,4 +1,4 @@
-"""The file that describes an application: what may stand in it, and what is wrong with one that breaks the rules.
+"""Reads the file that describes an application, and says what is wrong with one that breaks the rules.
 
 It is TOML. Nothing of it is guessed: an unknown key, a value of another type, a pattern that does not compile or a
 `{word}` that nothing gives is an error that names the file, the line where it can be told, the key and what is allowed.
@@ -10,153 +10,29 @@ import string
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
+from lastgood.apps.description_tables import OF_LASTGOOD, OUTCOMES, SIGNALS, Description, Source, Stop, Table
 from lastgood.core.errors import UsageError
-from lastgood.core.outcome import Outcome
 
-OUTCOMES = tuple(
-    outcome.value
-    for outcome in Outcome
-    if outcome not in (Outcome.FINISHED, Outcome.REFUSED, Outcome.LAUNCHER_LOST, Outcome.HANG)
-)
-"""What a line of the output may mean. That the work is done is never told by its output alone."""
-SIGNALS = ("TERM", "INT", "HUP", "QUIT", "USR1", "USR2")
 FORMAT = 1
+_OF_A_CHECKPOINT = ("checkpoint", "step", "total", "remaining")
+_GIVEN: dict[tuple[str, ...], tuple[str, ...]] = {
+    ("checkpoints", "glob"): (),
+    ("checkpoints", "step"): ("checkpoint",),
+    ("checkpoints", "total"): ("checkpoint",),
+    ("check", "command"): _OF_A_CHECKPOINT,
+    ("start", "fresh"): ("total", "interval_s"),
+    ("stop", "file"): (),
+    ("save", "file"): (),
+    ("refuse", "file"): (),
+    ("finished", "exists"): _OF_A_CHECKPOINT,
+    ("finished", "file"): _OF_A_CHECKPOINT,
+}
+"""Which words of ours can be given at some places; at all others any can be."""
 T = TypeVar("T")
-OF_LASTGOOD = ("checkpoint", "step", "total", "remaining", "interval_s")
-"""Words that need no entry under [values]."""
-
-
-class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    pass
-
-
-class Source(_Table, frozen=True):
-    """Where a value comes from: an option of the command, a file, or the text itself."""
-
-    option: list[str] = []
-    """Names of an option, whose value it is."""
-    file: str = ""
-    pattern: str = ""
-    """Its first group in the last place where it matches; without a group, all that matches."""
-    json: str = ""
-    """A key of the file, those of inner objects behind dots."""
-    text: str | None = None
-    """The value itself."""
-    default: str | None = None
-
-
-class Checkpoints(_Table, frozen=True):
-    glob: list[str]
-    order: Literal["number", "step", "time"] = "number"
-    step: Source | None = None
-    """Without it, the last number in the name."""
-    total: Source | None = None
-    """The step at which the work is done."""
-
-
-class Content(_Table, frozen=True):
-    file: str = ""
-    """Relative to the checkpoint; empty: the checkpoint itself."""
-    pattern: str = ""
-    end: str = ""
-    """What the last 4 KiB must match."""
-
-
-class Check(_Table, frozen=True):
-    files: list[str | list[str]] = []
-    """Patterns of which each must match a file in the checkpoint; in an inner list one of them."""
-    formats: bool = True
-    compare: bool = True
-    least_bytes: int = 1
-    content: list[Content] = []
-    command: list[str] = []
-    command_limit_s: float = 60.0
-
-
-class Replace(_Table, frozen=True):
-    pattern: str
-    text: str
-    insert_after: str = ""
-    """Where the pattern is nowhere: behind this one the text is put on a line of its own."""
-    only_if: str = ""
-    """Only where the file matches this one."""
-
-
-class Edit(_Table, frozen=True):
-    """An input that has to say other things at a resume: a changed copy is passed in its place."""
-
-    file: str
-    replace: list[Replace]
-
-
-class Start(_Table, frozen=True):
-    always: list[str] = []
-    fresh: list[str] = []
-    resume: list[str] = []
-    remove: list[str] = []
-    environment: dict[str, str] = {}
-    edit: list[Edit] = []
-
-
-class Stop(_Table, frozen=True):
-    signal: str = ""
-    file: str = ""
-    wait: bool = False
-    """It saves when it comes to it: it is ended then."""
-    processes: list[str] = []
-
-
-class Progress(_Table, frozen=True):
-    output: str  # whose first group, where it matches last, is the step that the program has come to
-
-
-class Finished(_Table, frozen=True):
-    """One test. All that it names must hold."""
-
-    step: Literal["total"] | None = None
-    """The step of the newest checkpoint has reached checkpoints.total."""
-    exists: str = ""
-    file: str = ""
-    pattern: str = ""
-    output: str = ""
-    """What the output says, and the exit code is 0."""
-
-
-class Refuse(_Table, frozen=True):
-    """An input that cannot be continued: a file, what it says, and why that is so."""
-
-    file: str
-    pattern: str
-    reason: str
-
-
-class Line(_Table, frozen=True):
-    pattern: str
-    outcome: str
-    reason: str = ""
-    """Empty: the line itself."""
-
-
-class Description(_Table, frozen=True):
-    format: int
-    name: str
-    checkpoints: Checkpoints
-    finished: list[Finished]
-    summary: str = ""
-    programs: list[str] = []
-    """One of these must be a word of the command."""
-    values: dict[str, Source] = {}
-    check: Check = Check()
-    start: Start = Start()
-    stop: Stop = Stop(signal="TERM")
-    save: Stop | None = None
-    progress: Progress | None = None
-    log: list[Line] = []
-    refuse: list[Refuse] = []
 
 
 def read_description(path: str) -> Description:
@@ -243,7 +119,7 @@ def _inner(kind: Any) -> Any:
 
 
 def _is_table(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, _Table)
+    return isinstance(kind, type) and issubclass(kind, Table)
 
 
 def _dotted(keys: list[str]) -> str:
@@ -287,8 +163,6 @@ def _problems(given: Description) -> Iterator[tuple[list[str], str]]:
             yield [key, "signal"], f"{asked.signal!r} is not one of {', '.join(SIGNALS)}"
     if given.save and (given.save.wait or bool(given.save.signal) == bool(given.save.file)):
         yield ["save"], "give one of signal and file"
-    if given.progress and "(" not in given.progress.output:
-        yield ["progress", "output"], "needs a group"
     if (bool(given.stop.signal), bool(given.stop.file), given.stop.wait).count(True) != 1:
         yield ["stop"], "give one of signal, file and wait = true"
     for line in given.log:
@@ -309,9 +183,12 @@ def _problems(given: Description) -> Iterator[tuple[list[str], str]]:
     yield from _order_problems(given)
     for keys, pattern in _patterns(given):
         try:
-            re.compile(pattern)
+            groups = re.compile(pattern).groups
         except re.error as error:
             yield keys, f"{pattern!r} is no regular expression: {error}"
+        else:
+            if keys == ["progress", "output"] and not groups:
+                yield keys, "needs a group"
     for keys, template in _templates(given):
         yield from _template_problems(given, keys, template)
 
@@ -338,16 +215,25 @@ def _source_problems(keys: list[str], source: Source) -> Iterator[tuple[list[str
 
 def _template_problems(given: Description, keys: list[str], template: str) -> Iterator[tuple[list[str], str]]:
     try:
-        words = words_in(template)
+        words = list(_words_behind(given, template))
         if any(conversion or spec for _, _, spec, conversion in string.Formatter().parse(template)):
             yield keys, f"{template!r}: only a name stands in braces"
     except ValueError as error:
         yield keys, f"{template!r}: {error}; write {{{{ and }}}} for braces"
         return
-    for word in words:
-        if word not in given.values and word not in OF_LASTGOOD:
-            known = ", ".join([*given.values, *OF_LASTGOOD])
-            yield keys, f"{{{word}}} is not known here; known: {known}"
+    known = [*given.values, *_GIVEN.get(tuple(keys[:2]), OF_LASTGOOD)]
+    yield from (
+        (keys, f"{{{word}}} is not known here; known: {', '.join(known)}") for word in words if word not in known
+    )
+
+
+def _words_behind(given: Description, template: str) -> Iterator[str]:
+    """The words of a template, and those of the values that it uses. Raises ValueError."""
+    for word in words_in(template):
+        yield word
+        if source := given.values.get(word):
+            for below in (source.file, source.text or "", source.default or ""):
+                yield from _words_behind(given, below)
 
 
 def _sources(given: Description) -> Iterator[tuple[list[str], Source]]:
@@ -378,11 +264,12 @@ def _patterns(given: Description) -> Iterator[tuple[list[str], str]]:
 
 
 def _templates(given: Description) -> Iterator[tuple[list[str], str]]:
-    yield from ((["checkpoints", "glob"], pattern) for pattern in given.checkpoints.glob)
+    """Values first: others may be made of them."""
     for keys, source in _sources(given):
         yield [*keys, "file"], source.file
         yield [*keys, "text"], source.text or ""
         yield [*keys, "default"], source.default or ""
+    yield from ((["checkpoints", "glob"], pattern) for pattern in given.checkpoints.glob)
     yield from ((["check", "command"], word) for word in given.check.command)
     start = given.start
     for key, words in (("always", start.always), ("fresh", start.fresh), ("resume", start.resume)):
