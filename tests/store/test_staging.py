@@ -457,6 +457,15 @@ def test_the_stage_keeps_the_newest_and_never_deletes_what_is_not_promoted(job, 
     assert steps(stage.staged) == [50, 60]
 
 
+def test_what_is_pinned_on_the_stage_stays_there(job, stage):
+    for step in (10, 20, 30):
+        save(stage, step)
+    set_mark(stage.staged, name(10), layout.PINNED_FILE, "the paper's")
+    promote(stage, 30)
+    stage.leave(1)
+    assert steps(stage.staged) == [10]
+
+
 def test_what_went_directly_to_the_durable_directory_counts_as_promoted(job, stage):
     for step in (10, 20, 30):
         save(stage, step)

@@ -110,6 +110,43 @@ def test_pinned_ones_stay(job, save_step):
     assert steps(job) == [1, 3]
 
 
+def test_one_that_is_pinned_while_the_newest_is_read_back_stays(job, save_step, monkeypatch):
+    for step in (1, 2, 3):
+        save_step(step)
+    real = Checkpoint.verify
+
+    def meanwhile(self, *known):
+        set_mark(job, name(1), layout.PINNED_FILE, "the paper's")
+        return real(self, *known)
+
+    monkeypatch.setattr(Checkpoint, "verify", meanwhile)
+    assert [v.name for v in Retention(job, Keep(last=1)).apply()] == [name(2)]
+    assert steps(job) == [1, 3]
+
+
+def test_what_a_new_start_set_aside_the_job_deletes_no_more_and_it_takes_nobodys_place(job, save_step):
+    save_step(5, metrics={"accuracy": 0.9})
+    save_step(6, metrics={"accuracy": 0.8})
+    claim_attempt(job, "anew", fresh=True)
+    for step in (1, 2, 3):
+        save_step(step, attempt=2, metrics={"accuracy": 0.1 * step if step < 3 else 0.0})
+    keep = Keep(last=1, best=1, metric="accuracy")
+    assert [v.name for v in Retention(job, keep, attempt=2).apply()] == [name(1, 2)]
+    assert steps(job) == [2, 3, 5, 6]
+
+
+def test_who_prunes_applies_the_same_to_what_was_set_aside_by_itself(job, save_step):
+    save_step(5, metrics={"accuracy": 0.9})
+    save_step(6, metrics={"accuracy": 0.8})
+    save_step(7, metrics={"accuracy": 0.7})
+    claim_attempt(job, "anew", fresh=True)
+    save_step(1, attempt=2, metrics={"accuracy": 0.1})
+    save_step(2, attempt=2)
+    keep = Keep(last=1, best=1, metric="accuracy")
+    assert [v.name for v in Retention(job, keep).apply()] == [name(6)]
+    assert steps(job) == [1, 2, 5, 7]
+
+
 def test_what_killed_attempts_left_is_swept_and_nothing_else(job, save_step):
     save_step(1)
     CheckpointWriter(job, 2, 1).write_part(0, [], {})

@@ -88,14 +88,16 @@ class Stage:
         return [c for c in self._good() if c.age_key > promoted and not c.is_set_aside]
 
     def retain(self, attempt: int, keep: int = KEEP) -> list[str]:
-        """Delete all but the newest `keep`, of what is promoted or older than something promoted; the names.
-        Raises FencedError if a newer attempt has begun."""
+        """Delete all but the newest `keep` and what is pinned, of what is promoted or older than something promoted;
+        the names. Raises FencedError if a newer attempt has begun."""
         promoted = self._newest_promoted()
         kept = {c.name for c in self._good()[:keep]}
         check_fence(self.job, attempt)
         deleted = []
         for listed in list_checkpoints(self.staged):
-            if listed.is_committed and not listed.is_link and listed.name not in kept and listed.age_key <= promoted:
+            if not listed.is_committed or listed.is_link or listed.pinned or listed.name in kept:
+                continue
+            if listed.age_key <= promoted:
                 delete_checkpoint(self.staged, listed.name)
                 deleted.append(listed.name)
         References(self.staged, attempt).sweep()

@@ -12,11 +12,11 @@ from collections.abc import Collection
 from contextlib import suppress
 
 from lastgood.core import layout
-from lastgood.core.layout import MANIFEST_FILE, REJECTED_FILE, TEMPORARY_SUFFIX
+from lastgood.core.layout import MANIFEST_FILE, PINNED_FILE, REJECTED_FILE, TEMPORARY_SUFFIX
 from lastgood.core.retention import Keep, Verdict, judge
 from lastgood.store import durable
 from lastgood.store.attempts import attempt_numbers, check_fence
-from lastgood.store.catalogue import known, list_checkpoints, set_mark
+from lastgood.store.catalogue import Listed, known, list_checkpoints, set_mark
 from lastgood.store.jobdir import JobDirectory
 from lastgood.store.reader import open_checkpoint
 from lastgood.store.references import References
@@ -36,10 +36,18 @@ class Retention:
         self._references = References(job, attempt)
 
     def plan(self) -> list[Verdict]:
-        """What would be kept and deleted now, newest first. Nothing is touched."""
+        """What would be kept and deleted now, newest first. Nothing is touched.
+
+        What a new start has set aside is judged by itself, so that it takes nobody's place; for an attempt it is not
+        judged at all, so it stays.
+        """
         committed = [c for c in list_checkpoints(self._job) if c.is_committed and not c.is_link]
+        aside = [] if self._attempt else [c for c in committed if c.is_set_aside]
+        return self._judge([c for c in committed if not c.is_set_aside]) + self._judge(aside)
+
+    def _judge(self, listed: list[Listed]) -> list[Verdict]:
         # One that cannot be read now may be readable tomorrow, or by another version: it is not judged, so it stays.
-        return judge([k for c in committed if (k := known(self._job, c)) is not None], self._keep)
+        return judge([k for c in listed if (k := known(self._job, c)) is not None], self._keep)
 
     def apply(self) -> list[Verdict]:
         """Delete what need not be kept, after the last good one has been read back and found whole; then, for an
@@ -62,11 +70,15 @@ class Retention:
             if not problems:
                 break
             set_mark(self._job, last_good, REJECTED_FILE, problems[0], self._attempt)
+        deleted = []
         for verdict in condemned:
-            delete_checkpoint(self._job, verdict.name)
+            # Reading back takes a while, in which somebody may have said that it is needed.
+            if not os.path.lexists(self._job.checkpoints / verdict.name / PINNED_FILE):
+                delete_checkpoint(self._job, verdict.name)
+                deleted.append(verdict)
         if self._attempt:
             self._references.sweep()
-        return condemned
+        return deleted
 
     def _problems(self, name: str) -> list[str]:
         if name in self._verified:
