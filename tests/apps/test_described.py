@@ -282,3 +282,52 @@ def test_it_is_asked_to_save_and_carry_on_as_it_is_described(solver: Solver) -> 
     assert process.poll() is None
     process.send_signal(signal.SIGTERM)
     assert solver.launcher.end_of(process).code == 75
+
+
+BY_SIGNAL = """\
+import os, signal, sys, time
+from pathlib import Path
+
+def save(number, frame):
+    Path("out").mkdir(exist_ok=True)
+    Path("out/state_1.chk").write_text("step 1\\nEND\\n")
+    print("saved on", signal.Signals(number).name, flush=True)
+    if number == signal.SIGHUP:
+        sys.exit(0)
+
+for number in (signal.SIGHUP, signal.SIGUSR1):
+    signal.signal(number, save)
+print("ready", flush=True)
+while True:
+    time.sleep(0.05)
+"""
+
+
+@pytest.fixture
+def by_signal(solver: Solver) -> list[str]:
+    """Behind a shell, a program that SIGHUP asks to save and stop, SIGUSR1 to save, and that knows no other signal."""
+    (solver.directory / "by_signal.py").write_text(BY_SIGNAL)
+    solver.description = DESCRIPTION.replace('file = "STOP"', 'signal = "HUP"').replace('remove = ["STOP"]', "")
+    solver.description = solver.description.replace('programs = ["solver.py"]', 'programs = ["sh"]')
+    solver.description += '\n[save]\nsignal = "USR1"\n'
+    return [*solver.words()[:-2], "sh", "-c", f"{sys.executable} by_signal.py; echo the shell goes on"]
+
+
+def test_the_signal_that_it_stops_at_is_the_one_that_is_sent(solver: Solver, by_signal: list[str]) -> None:
+    process = solver.launcher.start(*by_signal)
+    solver.launcher.wait_for_output("ready")
+    process.send_signal(signal.SIGTERM)
+    ended = solver.launcher.end_of(process)
+    assert ended.code == 75 and ended.out == "ready\nsaved on SIGHUP\n"
+
+
+def test_asked_to_save_by_its_own_signal_what_does_not_know_that_carries_on(
+    solver: Solver, by_signal: list[str]
+) -> None:
+    process = solver.launcher.start(*by_signal)
+    solver.launcher.wait_for_output("ready")
+    process.send_signal(signal.SIGUSR2)
+    solver.launcher.wait_for_output("SIGUSR2: save and carry on; passed to 1 process(es)", "err")
+    solver.launcher.wait_for_output("saved on SIGUSR1")
+    process.send_signal(signal.SIGTERM)
+    assert solver.launcher.end_of(process).out == "ready\nsaved on SIGUSR1\nsaved on SIGHUP\n"

@@ -6,7 +6,7 @@ import pytest
 
 from lastgood.core.quoting import shown, shown_command
 from lastgood.core.signals import signal_name
-from lastgood.core.stopping import signal_for, stop_on_signal, stop_time
+from lastgood.core.stopping import Manner, signal_for, stop_on_signal, stop_time
 
 
 def test_the_first_signal_gives_the_cause_and_starts_the_grace_time() -> None:
@@ -23,18 +23,25 @@ def test_another_ctrl_c_ends_the_grace_time(first: int) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGINT])
 def test_who_handles_a_stop_signal_gets_it_and_others_get_sigterm(number: int) -> None:
-    assert signal_for(number, is_caught=True) == number
-    assert signal_for(number, is_caught=False) == signal.SIGTERM
+    assert signal_for(number, Manner.STOP, is_caught=True) == number
+    assert signal_for(number, Manner.STOP, is_caught=False) == signal.SIGTERM
 
 
-def test_save_and_carry_on_never_ends_a_process_that_does_not_know_it() -> None:
-    assert signal_for(signal.SIGUSR2, is_caught=True) == signal.SIGUSR2
-    assert signal_for(signal.SIGUSR2, is_caught=False) is None
+@pytest.mark.parametrize("number", [signal.SIGUSR2, signal.SIGUSR1, signal.SIGHUP, signal.SIGTERM])
+def test_save_and_carry_on_never_ends_a_process_that_does_not_know_it(number: int) -> None:
+    assert signal_for(number, Manner.SAVE, is_caught=True) == number
+    assert signal_for(number, Manner.SAVE, is_caught=False) is None
+
+
+@pytest.mark.parametrize("is_caught", [True, False])
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR2, signal.SIGKILL, 0])
+def test_a_signal_that_is_named_is_the_one_that_is_sent(number: int, is_caught: bool) -> None:
+    assert signal_for(number, Manner.AS_IS, is_caught=is_caught) == number
 
 
 @pytest.mark.parametrize("is_caught", [True, False])
 def test_a_lost_terminal_asks_everybody_to_save_and_stop(is_caught: bool) -> None:
-    assert signal_for(signal.SIGHUP, is_caught=is_caught) == signal.SIGTERM
+    assert signal_for(signal.SIGHUP, Manner.STOP, is_caught=is_caught) == signal.SIGTERM
 
 
 def test_a_time_limit_leaves_the_grace_time_but_never_eats_up_a_short_allocation() -> None:

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastgood.core.heartbeat import Heartbeat
+from lastgood.core.stopping import Manner
 from lastgood.launch import agent_talk
 from lastgood.launch.agent_talk import MAX_LINE_BYTES, Answer, Beats, Command, Lines, line_of, shortened
 
@@ -37,6 +38,7 @@ def test_names_that_are_no_text_can_be_said() -> None:
         agent_talk.Begin(1, "launch", 2, "/dev/shm/lastgood-heartbeats-x", 30.0),
         agent_talk.Deliver(2, 15),
         agent_talk.Deliver(2, 15, ("gmx_mpi",)),
+        agent_talk.Deliver(2, 1, manner=Manner.AS_IS),
         agent_talk.Stacks(3),
         agent_talk.Drain(4, is_last=True),
         agent_talk.GiveUpRest(),

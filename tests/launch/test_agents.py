@@ -15,8 +15,10 @@ import psutil
 import pytest
 
 from lastgood.core.layout import Env
+from lastgood.core.stopping import Manner
 from lastgood.launch import agents as agents_module
 from lastgood.launch.agents import NodeAgents
+from lastgood.launch.step_command import StepCommand
 from lastgood.store.jobdir import create_job
 from lastgood.trial.processes import environment_of, words_of
 from launch import fake_srun
@@ -168,6 +170,18 @@ def test_without_agents_srun_passes_on_what_it_can(allocation: Launcher, script:
     allocation.wait_for_output("rank 1 on n2: SIGUSR1")
     process.send_signal(signal.SIGINT)
     assert allocation.end_of(process).code == 75
+
+
+def test_without_agents_srun_is_not_asked_to_save_by_a_signal_at_which_it_ends_the_ranks() -> None:
+    step = StepCommand(lambda: subprocess.Popen(["sleep", "600"], stdout=subprocess.PIPE, stderr=subprocess.PIPE), None)
+    try:
+        assert step.send(signal.SIGHUP, manner=Manner.SAVE) == 0
+        assert psutil.Process(step.pid).is_running()
+        assert step.send(signal.SIGUSR1, manner=Manner.SAVE) == 1
+        wait_for(step.is_gone)
+        assert step.status == -signal.SIGUSR1
+    finally:
+        step.kill_now()
 
 
 def test_a_rank_is_killed_and_all_restore_from_the_memory_of_their_nodes(allocation: Launcher, script: Script) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from lastgood.core.layout import Env
+from lastgood.core.stopping import Manner
 from lastgood.keeper.node import this_node
 from lastgood.launch.members import Members
 
@@ -62,3 +63,12 @@ def test_a_signal_for_some_names_goes_to_those_alone(node: Node) -> None:
     assert starter.poll() is None
     assert members.send(signal.SIGTERM) == 1
     assert starter.wait(180) == -signal.SIGTERM
+
+
+def test_a_save_and_a_named_signal_are_sent_as_such(node: Node) -> None:
+    starter = node.start("mpirun")
+    members = Members(node.launch, 1)
+    assert members.send(signal.SIGUSR1, manner=Manner.SAVE) == 0
+    assert starter.poll() is None
+    assert members.send(signal.SIGHUP, manner=Manner.AS_IS) == 1
+    assert starter.wait(180) == -signal.SIGHUP

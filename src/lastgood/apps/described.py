@@ -106,7 +106,7 @@ class Described:
         if stop.wait:
             return StopRequest(None, is_ended_at_save=True)
         if stop.signal:
-            return StopRequest(_SIGNALS[stop.signal], tuple(stop.processes))
+            return StopRequest(_SIGNALS[stop.signal], tuple(stop.processes), is_exact=True)
         try:
             durable.write_shared_file(Path(self._values.fill(stop.file)), b"")
         except (OSError, LastgoodError):

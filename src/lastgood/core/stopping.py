@@ -7,9 +7,11 @@
 | SIGUSR2 | save and carry on | the same signal |
 
 A process that does not catch a stop signal gets SIGTERM in its place: torchrun would die of SIGUSR1 without
-stopping its workers, and a shell's background jobs ignore SIGINT. A process that does not catch SIGUSR2
-is left alone: "carry on" must not end it.
+stopping its workers, and a shell's background jobs ignore SIGINT. A process that does not catch the signal to save
+is left alone: "carry on" must not end it. An application whose signal to stop is known gets that one as it is.
 """
+
+from enum import StrEnum
 
 import msgspec
 
@@ -24,6 +26,15 @@ TIME_LIMIT = "time limit"
 
 LEFTOVER_GRACE_S = 10.0
 """How long processes may live on after the command itself has ended unasked."""
+
+
+class Manner(StrEnum):
+    """How a signal is passed on."""
+
+    STOP = "stop"
+    SAVE = "save"
+    """And carry on."""
+    AS_IS = "as it is"
 
 
 class Stop(msgspec.Struct, frozen=True):
@@ -49,13 +60,15 @@ def stop_on_signal(current: Stop | None, number: int, now: float, grace_s: float
     return current
 
 
-def signal_for(number: int, *, is_caught: bool) -> int | None:
+def signal_for(number: int, manner: Manner, *, is_caught: bool) -> int | None:
     """Which signal a process of the job gets when `number` is passed on; None if it gets none.
 
-    >>> signal_for(SIGUSR1, is_caught=False) == SIGTERM, signal_for(SIGUSR2, is_caught=False)
+    >>> signal_for(SIGUSR1, Manner.STOP, is_caught=False) == SIGTERM, signal_for(SIGUSR1, Manner.SAVE, is_caught=False)
     (True, None)
     """
-    if number == SAVE_SIGNAL:
+    if manner is Manner.AS_IS:
+        return number
+    if manner is Manner.SAVE:
         return number if is_caught else None
     if number == SIGHUP or not is_caught:
         return SIGTERM

@@ -21,6 +21,7 @@ import lastgood
 from lastgood.core.errors import LastgoodError
 from lastgood.core.heartbeat import STACK_SIGNAL, Heartbeat
 from lastgood.core.signals import SIGKILL, SIGTERM
+from lastgood.core.stopping import Manner
 from lastgood.keeper.node import agent_file, this_node
 from lastgood.keeper.starting import may_use_keeper
 from lastgood.launch import agent_talk
@@ -112,7 +113,7 @@ class Agent:
             self._begin_attempt(command)
             self._done(command.id)
         elif isinstance(command, agent_talk.Deliver):
-            self._done(command.id, 0 if self._members is None else self._members.send(command.number, command.only_to))
+            self._done(command.id, self._deliver(command))
         elif isinstance(command, agent_talk.Stacks):
             self._done(command.id, self._ask_for_stacks())
         elif isinstance(command, agent_talk.Drain):
@@ -124,6 +125,11 @@ class Agent:
             self._end_attempt()
         else:
             self._is_wanted = False
+
+    def _deliver(self, command: agent_talk.Deliver) -> int:
+        if self._members is None:
+            return 0
+        return self._members.send(command.number, command.only_to, command.manner)
 
     def _say(self, answer: Answer) -> None:
         data = line_of(answer)
@@ -256,7 +262,7 @@ class Agent:
         end = time.monotonic() + self._begin.grace_s
         while (left := self._members.find()) and time.monotonic() < end:
             psutil.wait_procs(left, timeout=_TURN_S)
-        self._members.send(SIGKILL)
+        self._members.send(SIGKILL, manner=Manner.AS_IS)
 
     def _leave(self) -> None:
         self._end_attempt()

@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from lastgood.core.heartbeat import Heartbeat
+from lastgood.core.stopping import Manner
 
 MAX_LINE_BYTES = 900
 """Slurm passes lines of up to 1,024 bytes on as they are, and cuts longer ones between those of other tasks."""
@@ -38,13 +39,13 @@ class Begin(msgspec.Struct, frozen=True, tag_field="kind", tag="begin"):
 
 
 class Deliver(msgspec.Struct, frozen=True, tag_field="kind", tag="signal"):
-    """Send a signal to the processes of the attempt, as core.stopping says; SIGKILL to all of them. 0 counts those
-    that live."""
+    """Send a signal to the processes of the attempt, as core.stopping says. 0, as it is, counts those that live."""
 
     id: int
     number: int
     only_to: tuple[str, ...] = ()
     """Names of the processes that get it; empty: all of them."""
+    manner: Manner = Manner.STOP
 
 
 class Stacks(msgspec.Struct, frozen=True, tag_field="kind", tag="stacks"):

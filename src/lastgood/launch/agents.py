@@ -11,7 +11,7 @@ import msgspec
 
 from lastgood.core.heartbeat import Heartbeat
 from lastgood.core.signals import SIGKILL, SIGTERM
-from lastgood.core.stopping import LEFTOVER_GRACE_S
+from lastgood.core.stopping import LEFTOVER_GRACE_S, Manner
 from lastgood.core.units import duration
 from lastgood.launch import agent_talk
 from lastgood.launch.agent_step import SRUN, AgentStep, Start, start_agents
@@ -208,7 +208,7 @@ class NodeAgents:
         killed; how many processes that were."""
         count = self.signal(SIGTERM)
         end = time.monotonic() + LEFTOVER_GRACE_S
-        while count and self._order(agent_talk.Deliver(self._next_id(), 0)) and time.monotonic() < end:
+        while count and self._living() and time.monotonic() < end:
             self._hear(_TURN_S)
         if count:
             self.kill()
@@ -216,15 +216,19 @@ class NodeAgents:
         self._send(agent_talk.Over())
         return count
 
-    def signal(self, number: int, only_to: Collection[str] = ()) -> int:
+    def signal(self, number: int, only_to: Collection[str] = (), manner: Manner = Manner.STOP) -> int:
         """Pass a signal on to the processes of the attempt on all nodes, or to those of some names; how many got one."""
-        command = agent_talk.Deliver(self._next_id(), number, tuple(only_to))
+        command = agent_talk.Deliver(self._next_id(), number, tuple(only_to), manner)
         if self._awaited:
             self._missed.append(command)
         return self._order(command)
 
+    def _living(self) -> int:
+        """How many processes of the attempt there are, on all nodes."""
+        return self._order(agent_talk.Deliver(self._next_id(), 0, manner=Manner.AS_IS))
+
     def kill(self) -> int:
-        return self.signal(SIGKILL)
+        return self.signal(SIGKILL, manner=Manner.AS_IS)
 
     # Heartbeats ----------------------------------------------------------------------------------------------
 

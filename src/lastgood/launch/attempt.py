@@ -16,7 +16,7 @@ from lastgood.core.outcome import Evidence
 from lastgood.core.progress import progress_line
 from lastgood.core.quoting import shown
 from lastgood.core.signals import SIGKILL, SIGTERM, SIGUSR1
-from lastgood.core.stopping import LEFTOVER_GRACE_S, SAVE_SIGNAL, TIME_LIMIT, Stop, stop_on_signal
+from lastgood.core.stopping import LEFTOVER_GRACE_S, SAVE_SIGNAL, TIME_LIMIT, Manner, Stop, stop_on_signal
 from lastgood.core.units import duration
 from lastgood.keeper.node import this_node
 from lastgood.launch.agents import NodeAgents
@@ -205,11 +205,10 @@ class Running:
         self._kill_at = now + min(self._limits.grace_s, LEFTOVER_GRACE_S)
 
     def _patience_s(self) -> float:
-        now = time.monotonic()
         if self._command.status is not None:
             return 0.05
         if self._kill_at is not None:
-            return min(_TURN_S, max(self._kill_at - now, 0.05))
+            return min(_TURN_S, max(self._kill_at - time.monotonic(), 0.05))
         return _TURN_S
 
     def _on_signal(self, number: int) -> None:
@@ -239,7 +238,8 @@ class Running:
 
     def _ask_to_stop(self, number: int, cause: str) -> None:
         self._journal.write("stopping", cause=cause)
-        self._send(request := self._application.ask_to_stop(number))
+        request = self._application.ask_to_stop(number)
+        self._send(request, Manner.AS_IS if request.is_exact else Manner.STOP)
         within_s = max((self._kill_at or 0.0) - time.monotonic(), 0.0)
         hint = "; Ctrl-C again kills it at once" if cause == "SIGINT" else ""
         how = "asked the command to save and stop, within"
@@ -253,16 +253,16 @@ class Running:
         if request.refusal:
             self._say(f"SIGUSR2: nothing was sent: {request.refusal}")
             return
-        passed = "" if request.signal is None else f"; passed to {self._send(request)} process(es)"
+        passed = "" if request.signal is None else f"; passed to {self._send(request, Manner.SAVE)} process(es)"
         self._say(f"SIGUSR2: save and carry on{passed}")
 
-    def _send(self, request: StopRequest) -> int:
+    def _send(self, request: StopRequest, manner: Manner) -> int:
         if request.signal is None:
             return 0
-        count = self._command.send(request.signal, request.only_to)
+        count = self._command.send(request.signal, request.only_to, manner)
         if not count and request.only_to:
             # Below a scheduler mpirun may have started its ranks in a step, also those on this node.
-            count = Members(self._given.get(Env.LAUNCH, ""), self._number).send(request.signal, request.only_to)
+            count = Members(self._given.get(Env.LAUNCH, ""), self._number).send(request.signal, request.only_to, manner)
         return count
 
     def _last_good(self) -> LastGood | None:

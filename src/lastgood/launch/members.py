@@ -7,8 +7,7 @@ from contextlib import suppress
 import psutil
 
 from lastgood.core.layout import Env
-from lastgood.core.signals import SIGKILL
-from lastgood.core.stopping import signal_for
+from lastgood.core.stopping import Manner, signal_for
 from lastgood.keeper.node import this_node
 from lastgood.launch.process import catches, name_of
 
@@ -61,16 +60,13 @@ class Members:
                     parents.append(child.pid)
         return sorted(found.values(), key=_birth)
 
-    def send(self, number: int, only_to: Collection[str] = ()) -> int:
-        """Pass a signal on, as core.stopping says, to all or to those of some names; how many got one. SIGKILL, and 0, go
-        to them as they are."""
+    def send(self, number: int, only_to: Collection[str] = (), manner: Manner = Manner.STOP) -> int:
+        """Pass a signal on, as core.stopping says, to all or to those of some names; how many got one."""
         count = 0
         for process in self.find():
             if only_to and name_of(process) not in only_to:
                 continue
-            chosen: int | None = number
-            if number not in (0, SIGKILL):
-                chosen = signal_for(number, is_caught=catches(process.pid, number))
+            chosen = signal_for(number, manner, is_caught=catches(process.pid, number))
             if chosen is not None:
                 with suppress(psutil.Error):
                     process.send_signal(chosen)

@@ -134,6 +134,8 @@ class StopRequest(msgspec.Struct, frozen=True):
     """To be passed on to its processes; None where it has been asked in another way."""
     only_to: tuple[str, ...] = ()
     """Names of the processes that get the signal; empty: all of them."""
+    is_exact: bool = False
+    """To stop it takes this very signal."""
     is_ended_at_save: bool = False
     """It cannot be asked, and saves when it comes to it: it is ended at its next checkpoint, or when the grace time is over."""
     refusal: str = ""

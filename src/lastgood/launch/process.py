@@ -17,7 +17,7 @@ import psutil
 
 from lastgood.core.errors import CommandNotExecutableError, CommandNotFoundError
 from lastgood.core.quoting import shown
-from lastgood.core.stopping import signal_for
+from lastgood.core.stopping import Manner, signal_for
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -128,7 +128,7 @@ class Command:
                     found += child.children(recursive=True)
         return found
 
-    def send(self, number: int, only_to: Collection[str] = ()) -> int:
+    def send(self, number: int, only_to: Collection[str] = (), manner: Manner = Manner.STOP) -> int:
         """Pass a signal on to every process of the command, as core.stopping says, or to those of some names alone; how
         many got one."""
         count = 0
@@ -136,7 +136,7 @@ class Command:
         for process in self.processes():
             if only_to and name_of(process) not in only_to:
                 continue
-            chosen = signal_for(number, is_caught=catches(process.pid, number))
+            chosen = signal_for(number, manner, is_caught=catches(process.pid, number))
             if chosen is not None:
                 with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
                     process.send_signal(chosen)

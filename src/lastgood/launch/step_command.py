@@ -8,11 +8,12 @@ from subprocess import Popen
 import psutil
 
 from lastgood.core.signals import SIGTERM, SIGUSR1, SIGUSR2
-from lastgood.core.stopping import SAVE_SIGNAL
+from lastgood.core.stopping import Manner
 from lastgood.launch.agents import NodeAgents
 from lastgood.launch.process import Command
 
 _NEXT_MEASURE_S = 2.0
+_PASSED_ON = (SIGUSR1, SIGUSR2)
 
 
 class StepCommand(Command):
@@ -25,16 +26,18 @@ class StepCommand(Command):
         self._agents = agents
         self._kill_began: float | None = None
 
-    def send(self, number: int, only_to: Collection[str] = ()) -> int:
+    def send(self, number: int, only_to: Collection[str] = (), manner: Manner = Manner.STOP) -> int:
         if self.status is not None:
             # What srun has left behind here is like any process.
-            return self._tell_agents(number, only_to) + super().send(number, only_to)
+            return self._tell_agents(number, only_to, manner) + super().send(number, only_to, manner)
         if self._agents is not None and self._agents.are_expected:
-            return self._tell_agents(number, only_to)
-        return self._to_srun(SIGUSR2 if number == SAVE_SIGNAL else SIGUSR1)
+            return self._tell_agents(number, only_to, manner)
+        if number in _PASSED_ON:
+            return self._to_srun(number)
+        return 0 if manner is Manner.SAVE else self._to_srun(SIGUSR1)
 
-    def _tell_agents(self, number: int, only_to: Collection[str]) -> int:
-        return 0 if self._agents is None else self._agents.signal(number, only_to)
+    def _tell_agents(self, number: int, only_to: Collection[str], manner: Manner) -> int:
+        return 0 if self._agents is None else self._agents.signal(number, only_to, manner)
 
     def kill(self) -> None:
         """Called again and again: first the ranks are killed, then srun is told to give up, then it is killed, too."""
