@@ -329,6 +329,14 @@ def test_what_it_does_not_say_is_asked_for(place: Path, text: str, message: str)
     assert message in str(refused.value)
 
 
+@pytest.mark.parametrize("name", ["resume", "restart-files"])
+def test_quotes_that_are_not_closed_are_named_with_their_line(place: Path, name: str) -> None:
+    text = f"units lj\n\n# lastgood {name}: -var resume 'FILE\n# lastgood last-step: 100\n"
+    text += "" if name == "resume" else "# lastgood resume: -var resume FILE\n"
+    with pytest.raises(UsageError, match=f"in.x, line 3: `# lastgood {name}: -var resume 'FILE`: No closing quotation"):
+        own(text)
+
+
 def lammps(text: str) -> Lammps:
     Path("in.x").write_text(text)
     return Lammps(["lmp", "-in", "in.x"])

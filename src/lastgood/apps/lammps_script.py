@@ -110,7 +110,7 @@ def directives_in(path: str, text: str) -> dict[str, str]:
 
 def read_own(path: str, text: str, directives: Mapping[str, str], given: Mapping[str, str]) -> Script:
     """An input that says itself how it resumes. `given` are the variables of the command line. Raises UsageError."""
-    resume = shlex.split(directives.get("resume", ""))
+    resume = _split(path, text, "resume", directives.get("resume", ""))
     if not any("FILE" in word for word in resume):
         raise refusal(
             path, "its comments do not say how it resumes from a FILE", "add `# lastgood resume: -var resume FILE`"
@@ -140,8 +140,10 @@ def read_own(path: str, text: str, directives: Mapping[str, str], given: Mapping
         raise refusal(
             path, "its comments do not say at which step the work is done", "add `# lastgood last-step: N`"
         ) from error
+    if "restart-files" in directives:
+        patterns = _split(path, text, "restart-files", directives["restart-files"])
     return Script(
-        patterns=tuple(shlex.split(directives["restart-files"]) if "restart-files" in directives else patterns),
+        patterns=tuple(patterns),
         last_step=last,
         units=heard.get("units", ""),
         atom_style=heard.get("atom_style", ""),
@@ -149,6 +151,16 @@ def read_own(path: str, text: str, directives: Mapping[str, str], given: Mapping
         stop_file=directives.get("stop-file", ""),
         done_file=directives.get("done-file", ""),
     )
+
+
+def _split(path: str, text: str, name: str, words: str) -> list[str]:
+    """The words of a directive, as a shell has them."""
+    try:
+        return shlex.split(words)
+    except ValueError as error:
+        at = [match.start(1) for match in _DIRECTIVE.finditer(text) if match[1] == name][-1]
+        where = f"{path}, line {text.count(chr(10), 0, at) + 1}"
+        raise refusal(where, f"`# lastgood {name}: {words}`: {error}", "balance its quotes") from error
 
 
 def define(words: Sequence[str], values: dict[str, str | None]) -> None:
