@@ -17,7 +17,7 @@ from lastgood.keeper import desk as desk_module
 from lastgood.keeper import work
 from lastgood.keeper.client import Keeper
 from lastgood.keeper.protocol import Cleared, Committed, Failed, Promoted, TakeUp, Written
-from lastgood.store import copying
+from lastgood.store import copying, promotion
 from lastgood.store import writer as writer_module
 from lastgood.store.attempts import claim_attempt, read_events
 from lastgood.store.catalogue import list_checkpoints
@@ -249,6 +249,24 @@ def test_a_damaged_staged_copy_does_not_hold_up_the_others(told: Staged, job: Jo
     os.truncate(told.stage.staged.checkpoints / name(20) / layout.data_file(0), 100)
     told.take_up(1)
     told.rest()
+    assert committed(job) == [10]
+    assert "damaged" in told.hear(Promoted, 10).trouble
+
+
+def test_a_damaged_staged_copy_that_cannot_be_marked_is_tried_once(
+    told: Staged, job: JobDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for step in (10, 20):
+        work.write_part(job, *made_staged(told, step))
+        work.commit_parts(job, made_staged(told, step)[0])
+    os.truncate(told.stage.staged.checkpoints / name(20) / layout.data_file(0), 100)
+    monkeypatch.setattr(promotion, "set_mark", no_space)
+    tried: list[str] = []
+    real = Promoter.promote
+    monkeypatch.setattr(Promoter, "promote", lambda self, name, *rest: (tried.append(name), real(self, name, *rest))[1])
+    told.take_up(1)
+    told.rest()
+    assert tried == [name(20), name(10)]
     assert committed(job) == [10]
     assert "damaged" in told.hear(Promoted, 10).trouble
 

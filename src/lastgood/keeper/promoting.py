@@ -71,12 +71,15 @@ class Chores:
         """Newest first: while the durable storage is slower than the saves, what is overtaken is left out."""
         stage, promoter = Stage(self._job, Path(chore.stage)), self.promoter(chore.stage)
         trouble = ""
+        tried: set[str] = set()
         try:
-            while pending := stage.pending():
+            while pending := [listed.name for listed in stage.pending() if listed.name not in tried]:
+                # Each once: a damaged one that cannot be marked stays pending.
+                tried.add(pending[0])
                 try:
-                    promoted = promoter.promote(pending[0].name, pacer)
+                    promoted = promoter.promote(pending[0], pacer)
                 except DamagedError as error:
-                    # It is marked; the one before may be whole.
+                    # The one before may be whole.
                     trouble = trouble or error.what
                     continue
                 if promoted is not None:
