@@ -45,7 +45,13 @@ def test_how_a_job_saves_is_read_from_its_journal() -> None:
 
 
 def test_overhead_is_the_ratio_of_medians_and_its_noise_is_told() -> None:
-    bill = make_bill(bare_s=[100, 101, 140], protected_s=[104, 103, 105], course=course(200), saving=saving_of([]))
+    bill = make_bill(
+        bare_s=[100, 101, 140],
+        protected_s=[104, 103, 105],
+        course=course(200),
+        has_finished=True,
+        saving=saving_of([]),
+    )
     assert bill.overhead == pytest.approx(104 / 101 - 1)
     assert bill.spread == pytest.approx(40 / 101)
     assert bill.ettr == pytest.approx(101 / 200)
@@ -54,7 +60,11 @@ def test_overhead_is_the_ratio_of_medians_and_its_noise_is_told() -> None:
 def test_losses_are_means_over_the_faults_after_which_it_resumed() -> None:
     went_on = Measured(**{**NOTHING, "blur_steps": 0, "resumed_from": "", "ended_as": "", "caught_up_s": 50.0})
     bill = make_bill(
-        bare_s=[], protected_s=[100], course=course(120, resumed(2.0), resumed(4.0), went_on), saving=saving_of([])
+        bare_s=[],
+        protected_s=[100],
+        course=course(120, resumed(2.0), resumed(4.0), went_on),
+        has_finished=True,
+        saving=saving_of([]),
     )
     assert (bill.lost_per_failure_s, bill.delay_per_failure_s) == (3.0, 7.0)
     assert (bill.overhead, bill.predicted) == (None, None)
@@ -62,7 +72,8 @@ def test_losses_are_means_over_the_faults_after_which_it_resumed() -> None:
 
 def test_the_prediction_is_what_the_plans_formulas_say() -> None:
     saving = saving_of([committed(10, 20, 30, 40)])
-    bill = make_bill(bare_s=[96], protected_s=[100], course=course(120, resumed(2.0), resumed(4.0)), saving=saving)
+    disturbed = course(120, resumed(2.0), resumed(4.0))
+    bill = make_bill(bare_s=[96], protected_s=[100], course=disturbed, has_finished=True, saving=saving)
     predicted = bill.predicted
     assert predicted is not None
     # Four saves cost four seconds; a failure loses half an interval and the write, and 5 s until the next step.
@@ -70,6 +81,13 @@ def test_the_prediction_is_what_the_plans_formulas_say() -> None:
     assert predicted.mtti_s == pytest.approx((120 - 10) / 2)
     assert predicted.ettr == pytest.approx(efficiency(9, 1, 55, lag_s=0.2, detection_s=1, restart_s=4))
     assert predicted.ettr_first_order == pytest.approx(96 / (100 + 2 * (5.2 + 5)))
+
+
+def test_of_a_job_that_did_not_finish_no_time_is_compared() -> None:
+    saving = saving_of([committed(10, 20, 30, 40)])
+    bill = make_bill(bare_s=[96], protected_s=[100], course=course(50, resumed(2.0)), has_finished=False, saving=saving)
+    assert (bill.ettr, bill.predicted) == (None, None)
+    assert bill.lost_per_failure_s == 2.0
 
 
 def test_the_same_fault_in_another_way_hits_what_is_there() -> None:

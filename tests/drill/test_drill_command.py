@@ -1,15 +1,22 @@
 """The command line of a drill: what it refuses before anything is started, what it lists, and how it reads."""
 
+import tempfile
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
-from lastgood.cli.drill_command import _mean_of_rate
+from lastgood.cli.drill_command import _default, _mean_of_rate
 from lastgood.cli.drill_text import text_of
 from lastgood.cli.main import main
-from lastgood.core.errors import UsageError
+from lastgood.core.errors import StorageError, UsageError
+from lastgood.drill import whole
 from lastgood.drill.answer import DrillAnswer, DrilledBill, DrilledFault, DrilledOther, DrilledRun, DrilledTry
 from lastgood.drill.fault import CAMPAIGNS, KNOWN
+from lastgood.drill.journal import FileJournal
+from lastgood.drill.schedule import DEFAULT
+from lastgood.drill.whole import Request
+from lastgood.trial.deferring import EndedError
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -48,6 +55,8 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]
         (["--mtti", "5s"], "go with --random"),
         (["--speed-up", "10"], "give it with --replay"),
         (["--nodes", "4"], "give it with --replay"),
+        (["--speed-up", "0", "--replay", "history.json"], "--speed-up 0: give a number above 0"),
+        (["--fault", "node", "--node-down", "off", "--node-up", "'on"], "No closing quotation"),
         (["--limit", "0s"], "--limit 0s"),
         (["--quick", "--bill"], "one of --quick and --bill"),
         (["--fault", "kill-at-every-operation@step=3"], "leave @step=3 out"),
@@ -73,6 +82,63 @@ def test_a_directory_that_is_kept_must_be_new(capsys: pytest.CaptureFixture[str]
     code, _, err = run(capsys, "--keep", str(tmp_path), "--", "true")
     assert (code, "is not empty" in err) == (2, True)
     assert (tmp_path / "mine").read_text() == "x"
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where drills make their directories."""
+    path = tmp_path / "temporary"
+    path.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(path))
+    return path
+
+
+def drill_that_raises(error: BaseException, monkeypatch: pytest.MonkeyPatch, problem: str = "") -> None:
+    def run_drill(request: Request, say: object) -> None:
+        journal = FileJournal(request.root)
+        journal.note("healed", number=1, problem=problem)
+        journal.close()
+        raise error
+
+    monkeypatch.setattr(whole, "run_drill", run_drill)
+
+
+def test_an_error_leaves_the_drills_directory_and_names_it(
+    capsys: pytest.CaptureFixture[str], temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drill_that_raises(StorageError("the disk is full"), monkeypatch)
+    code, _, err = run(capsys, "--", "true")
+    (left,) = temporary.iterdir()
+    assert code == StorageError.exit_code
+    assert (left / "drill.jsonl").exists()
+    assert str(left) in err
+
+
+@pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt(), 130), (EndedError(15), 143)])
+def test_a_drill_that_is_told_to_end_removes_its_directory_only_if_all_is_undone(
+    capsys: pytest.CaptureFixture[str],
+    temporary: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+    code: int,
+) -> None:
+    drill_that_raises(error, monkeypatch)
+    assert run(capsys, "--", "true")[0] == code
+    assert list(temporary.iterdir()) == []
+    drill_that_raises(error, monkeypatch, problem="n7 is still down")
+    told, _, err = run(capsys, "--", "true")
+    (left,) = temporary.iterdir()
+    assert (told, "n7 is still down" in err, str(left) in err) == (code, True, True)
+
+
+def test_an_application_whose_files_are_not_named_is_not_waited_for_in_a_save() -> None:
+    def faults(**given: object) -> list[str]:
+        usual = {"again": False, "app": None, "checkpoints": ""}
+        return [spec.text for spec in _default(Namespace(**{**usual, **given}), list(DEFAULT))]
+
+    assert faults() == faults(app="x", checkpoints="*.cpt") == [spec.text for spec in DEFAULT]
+    assert faults(app="x") == ["kill-rank", "terminate", "flip-bit"]
+    assert faults(again=True) == ["kill-rank", "terminate"]
 
 
 def test_every_fault_is_listed_with_what_it_lacks_here(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ from drill.drill_programs import REPLACED, WITH_LIBRARY
 from drill.drill_scenes import program, scene_with, target_of
 from lastgood.core.errors import UsageError
 from lastgood.drill import cgroups
-from lastgood.drill.fault import Call, NoVictimError, make_fault
+from lastgood.drill.fault import Call, Fault, NoVictimError, make_fault
 from lastgood.trial.target import Way
 
 pytestmark = pytest.mark.slow
@@ -48,6 +48,30 @@ def test_a_program_of_its_own_is_killed_and_resumes(tmp_path: Path) -> None:
         assert "killed rank 0" in injected.what
         assert scene.trial.finish(60) == 0
         assert scene.trial.exit_codes == [-9, 0]
+    assert not Path(injected.evidence["group"]).exists()
+
+
+@needs_groups
+def test_two_of_them_share_the_group_of_the_trial_and_it_goes_with_the_last(tmp_path: Path) -> None:
+    target = target_of(program(tmp_path / "src", REPLACED), "60", checkpoints="ckpt.bin")
+    options = {"headroom": "8MiB"}
+    with scene_with("out-of-memory", options, target, Way.AGAIN, tmp_path) as (first, scene):
+        second = make_fault("out-of-memory", options)
+        assert isinstance(second, Fault)
+        second.prepare(scene)
+        scene.trial.start()
+        assert scene.wait_until(lambda sight: (sight.step or 0) > 12, 60)
+        injected = first.inject(scene)
+        assert first.took_effect(scene, injected)
+        first.take_down(scene)
+        assert Path(injected.evidence["group"]).exists()
+        scene.wait_until(lambda sight: not sight.is_running, 60)
+        scene.trial.start()
+        assert scene.wait_until(lambda sight: (sight.step or 0) > 22, 60)
+        assert second.took_effect(scene, second.inject(scene))
+        second.heal(scene)
+        scene.trial.end()
+        second.take_down(scene)
     assert not Path(injected.evidence["group"]).exists()
 
 

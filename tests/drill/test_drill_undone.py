@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from drill.drills import HERE, start
+from drill.drills import HERE, directory_with, start, words
 from lastgood.core.signals import SIGSTOP
 from lastgood.drill.fault import Call, Fault, Injected, Options, Scene
 from lastgood.drill.journal import FileJournal, read_journal
@@ -19,6 +20,7 @@ from lastgood.trial.deferring import deferred_signals
 from lastgood.trial.place import make_place
 from lastgood.trial.processes import is_alive
 from lastgood.trial.target import Target, Way
+from launch.conftest import wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -58,6 +60,22 @@ def test_a_drill_that_is_told_to_end_undoes_all(tmp_path: Path, number: int, cod
     assert "all faults are undone, nothing of the job runs" in err
     assert living_in(tmp_path / "drill") == []
     assert "healed" in [event.kind for event in read_journal(journal)]
+
+
+def test_a_drill_that_is_told_to_end_leaves_no_directory_that_nobody_has_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "temporary").mkdir()
+    with subprocess.Popen(
+        words("--quick", "--again", "--step-pattern", r"step (\d+)", "--", sys.executable, "plain.py", "good", 5000),
+        cwd=directory_with(HERE / "plain.py", tmp_path),
+        env={**os.environ, "TMPDIR": str(tmp_path / "temporary")},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as drill:
+        wait_for(lambda: any((tmp_path / "temporary").glob("*/drill/output.txt")), "the job")
+        drill.send_signal(signal.SIGTERM)
+        _, err = drill.communicate(timeout=60)
+    assert (drill.returncode, "all faults are undone" in err) == (143, True)
+    assert list((tmp_path / "temporary").iterdir()) == []
 
 
 class BrokenFault(Fault):

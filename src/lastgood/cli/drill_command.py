@@ -144,7 +144,6 @@ def _drill(arguments: argparse.Namespace, call: "Call") -> int:
     from lastgood.drill.whole import check, run_drill
     from lastgood.launch.process import check_command
     from lastgood.trial.deferring import EndedError, ending_by_exception
-    from lastgood.trial.place import remove
     from lastgood.trial.target import step_finder
 
     if not call.target.command:
@@ -164,21 +163,46 @@ def _drill(arguments: argparse.Namespace, call: "Call") -> int:
         parse_load(arguments.load)
     run = drill_slurm.slurm_runner(arguments) if arguments.slurm else run_drill
     request = _request(arguments, call, specs, seed)
-    drilled: Drilled | None = None
     try:
         with ending_by_exception(), drill_slurm.pressure(arguments, request.root) as load_done:
             drilled = run(request, _say)
     except EndedError as ended:
-        _say(f"ended by signal {ended.number}: all faults are undone, nothing of the job runs")
+        _end(request, f"ended by signal {ended.number}")
         return 128 + ended.number
     except KeyboardInterrupt:
-        _say("interrupted: all faults are undone, nothing of the job runs")
+        _end(request, "interrupted")
         raise
-    finally:
-        is_left = request.is_kept or (drilled is not None and drilled.verdict.answer.value != "pass")
-        if not is_left:
-            remove(request.root)
+    except UsageError:
+        # Nothing was started that it could tell of.
+        _remove(request)
+        raise
+    except Exception:
+        _say(f"left as it is: {request.root}; drill.jsonl there says what was done, and whether it was undone")
+        raise
+    is_left = request.is_kept or drilled.verdict.answer.value != "pass"
+    if not is_left:
+        _remove(request)
     return _answer(arguments, request, drilled, str(request.root) if is_left else "", load_done())
+
+
+def _end(request: "Request", how: str) -> None:
+    """It was told to end, and has undone what it could."""
+    from lastgood.drill.journal import not_undone
+
+    if left := not_undone(request.root):
+        _say(f"{how}: nothing of the job runs; not undone: {'; '.join(left)}; see {request.root}")
+        return
+    _say(f"{how}: all faults are undone, nothing of the job runs")
+    _remove(request)
+
+
+def _remove(request: "Request") -> None:
+    from lastgood.trial.deferring import deferred_signals
+    from lastgood.trial.place import remove
+
+    if not request.is_kept:
+        with deferred_signals():
+            remove(request.root)
 
 
 def _check_run_options(call: "Call") -> None:
@@ -252,6 +276,8 @@ def _specs(arguments: argparse.Namespace, seed: int) -> "list[Spec]":
     mean_s = parse_duration(arguments.mtti) if arguments.mtti else None
     if arguments.rate:
         mean_s = _mean_of_rate(arguments.rate)
+    if not arguments.speed_up > 0:
+        raise UsageError(f"--speed-up {arguments.speed_up:g}: give a number above 0")
     if not arguments.replay and (arguments.speed_up != 1.0 or arguments.nodes != 1):
         raise UsageError("--speed-up and --nodes are of a failure history", remedy="give it with --replay")
     if arguments.replay:
@@ -275,10 +301,10 @@ def _specs(arguments: argparse.Namespace, seed: int) -> "list[Spec]":
 
 
 def _default(arguments: argparse.Namespace, specs: "list[Spec]") -> "list[Spec]":
-    """Without files to damage there is nothing to damage."""
-    if arguments.again and not arguments.checkpoints:
-        return [spec for spec in specs if spec.name != "flip-bit" and spec.when is None]
-    return specs
+    """Without knowing which files are checkpoints there is none to damage, and no save to be seen."""
+    if arguments.checkpoints or not (arguments.again or arguments.app):
+        return specs
+    return [spec for spec in specs if spec.when is None and (arguments.app or spec.name != "flip-bit")]
 
 
 def _mean_of_rate(text: str) -> float:

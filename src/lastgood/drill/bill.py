@@ -98,9 +98,11 @@ def make_bill(
     bare_s: Sequence[float],
     protected_s: Sequence[float],
     course: Course,
+    has_finished: bool,
     saving: Saving,
     others: Sequence[Other] = (),
 ) -> Bill:
+    """`has_finished`: under faults it has done the same work; of one that has not, no time can be compared."""
     measured = [struck.measured for struck in course.struck if struck.measured is not None]
     lost = [m.lost_s for m in measured if m.lost_s is not None]
     delays = [m.caught_up_s for m in measured if m.caught_up_s is not None and m.restarted_s is not None]
@@ -111,11 +113,11 @@ def make_bill(
         disturbed_s=course.took_s,
         overhead=median(protected_s) / median(bare_s) - 1 if bare_s and protected_s else None,
         spread=max((_spread(times) for times in (bare_s, protected_s) if len(times) > 1), default=None),
-        ettr=base_s / course.took_s if base_s and course.took_s > 0 and not course.is_ended_early else None,
+        ettr=base_s / course.took_s if base_s and course.took_s > 0 and has_finished else None,
         lost_per_failure_s=sum(lost) / len(lost) if lost else None,
         delay_per_failure_s=sum(delays) / len(delays) if delays else None,
         saving=saving,
-        predicted=_predict(course, measured, saving, bare_s, protected_s),
+        predicted=_predict(course, measured, saving, bare_s, protected_s) if has_finished else None,
         others=tuple(others),
     )
 

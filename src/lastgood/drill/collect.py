@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from lastgood.core.accounting import Record
 from lastgood.core.errors import LastgoodError
-from lastgood.core.units import duration
+from lastgood.core.units import duration, parse_duration
 from lastgood.drill.measure import StepLog, Watch
 from lastgood.store.jobdir import open_job
 from lastgood.trial.place import Place
@@ -14,14 +14,24 @@ _LAST_WORDS = 12
 
 
 def added_options(given: Sequence[str], wanted: Sequence[str]) -> list[str]:
-    """The options of `lastgood run`, each with its value, that the user has not given; the last of each name counts. Pure.
+    """The options of `lastgood run`, each with its value, that the user has not given; one value that suits all that want
+    that option. Pure.
 
     >>> added_options(("--grace", "5s"), ("--grace", "9s", "--hang-timeout", "5s", "--hang-timeout", "7s"))
     ['--hang-timeout', '7s']
     """
-    pairs = dict(zip(wanted[::2], wanted[1::2], strict=True))
+    values: dict[str, list[str]] = {}
+    for name, value in zip(wanted[::2], wanted[1::2], strict=True):
+        values.setdefault(name, []).append(value)
     known = {word.partition("=")[0] for word in given}
-    return [word for name, value in pairs.items() if name not in known for word in (name, value)]
+    return [word for name, each in values.items() if name not in known for word in (name, _for_all(name, each))]
+
+
+def _for_all(name: str, values: Sequence[str]) -> str:
+    if name == "--restart-on":
+        return ",".join(dict.fromkeys(values))
+    # Whoever is killed soonest has to be done by then; who takes longest for a step is no hang.
+    return (min if name == "--grace" else max)(values, key=parse_duration)
 
 
 def came_through(watch: Watch) -> str:

@@ -34,6 +34,13 @@ class FileJournal:
         self._file.close()
 
 
+def not_undone(directory: Path) -> list[str]:
+    """Why faults of this drill could not be undone, by its journal."""
+    path = directory / FILE
+    told = [event.data for event in read_journal(path)] if path.exists() else []
+    return [str(problem) for data in told if (problem := data.get("problem"))]
+
+
 def read_journal(path: Path) -> list[Event]:
     """The lines of a drill's journal; one that is torn is passed over."""
     return decode_lines(path.read_bytes())

@@ -6,7 +6,6 @@ kernel is told to prefer the ranks and, where we may (CAP_SYS_RESOURCE), to spar
 process (oom_score_adj). Right after that the limit is lifted and the memory given back: who starts again finds enough.
 """
 
-import os
 import subprocess
 import sys
 import time
@@ -28,6 +27,9 @@ _ALWAYS_FIRST = "1000"
 _KILL_LIMIT_S = 60.0
 _JOIN = 'echo $$ > "$1" && shift && exec "$@"'
 
+_shared: dict[str, tuple[MemoryGroup, int]] = {}
+"""The group of each trial, by its token, with how many faults use it: all of the trial is in one."""
+
 
 class OutOfMemory(Fault):
     name: ClassVar[str] = "out-of-memory"
@@ -45,7 +47,9 @@ class OutOfMemory(Fault):
         return cgroups.missing()
 
     def prepare(self, scene: Scene) -> None:
-        group = cgroups.make_group(f"lastgood-drill-{scene.trial.token}-{os.urandom(2).hex()}")
+        token = scene.trial.token
+        group, users = _shared.get(token) or (cgroups.make_group(f"lastgood-drill-{token}"), 0)
+        _shared[token] = (group, users + 1)
         self._group = group
         scene.trial.precede(["/bin/sh", "-c", _JOIN, "sh", str(group.processes_file)])
 
@@ -86,8 +90,14 @@ class OutOfMemory(Fault):
 
     def take_down(self, scene: Scene) -> None:
         group, self._group = self._group, None
+        if group is None:
+            return
+        _, users = _shared.pop(scene.trial.token)
+        if users > 1:
+            _shared[scene.trial.token] = (group, users - 1)
+            return
         scene.trial.precede([])
-        if group is not None and not group.remove():
+        if not group.remove():
             raise LastgoodError(
                 f"the group {group.path} cannot be removed: processes {group.pids()} are in it",
                 remedy=f"end them, then rmdir {group.path}",

@@ -319,12 +319,12 @@ class Runner:
         )
 
     def _heal(self, strike: Strike, scene: TrialScene) -> None:
-        strike.is_healed = True
         try:
             strike.fault.heal(scene)
         except (LastgoodError, OSError, psutil.Error) as error:
             strike.healing_problem = str(error)
             self._say(f"fault {strike.number} ({strike.spec.name}) could not be undone: {error}")
+        strike.is_healed = True
         self._journal.note("healed", number=strike.number, fault=strike.spec.text, problem=strike.healing_problem)
 
     def _heal_in_the_end(self, strike: Strike, scene: TrialScene) -> None:
@@ -348,7 +348,7 @@ class Runner:
             except (LastgoodError, OSError) as error:
                 problem = error.what if isinstance(error, LastgoodError) else str(error)
                 strike.healing_problem = strike.healing_problem or problem
-                self._journal.note("not_taken_down", number=strike.number, why=problem)
+                self._journal.note("not_taken_down", number=strike.number, problem=problem)
 
     def _with_struck(self, course: Course, scene: TrialScene) -> Course:
         struck = []

@@ -13,7 +13,7 @@ import msgspec
 from lastgood.core.errors import LastgoodError, SchedulerError, UsageError
 from lastgood.core.units import duration, parse_duration
 from lastgood.drill.fault import Hooks, Injected, NoVictimError
-from lastgood.drill.faults.nodes import run_hook
+from lastgood.drill.faults.nodes import check_hooks, run_hook
 from lastgood.drill.slurm_job import SlurmJob
 from lastgood.drill.spec import Kind, Spec
 from lastgood.launch.agent_step import SRUN
@@ -60,11 +60,13 @@ def check(specs: Sequence[Spec], hooks: Hooks) -> None:
                 f"--slurm: {spec.text}: which=first, or the number of a rank", safe="nothing was submitted"
             )
         parse_duration(spec.options.get("grace", "30s"))
-        if spec.name == "node" and not (hooks.node_down and hooks.node_up):
-            raise UsageError(
-                "--slurm: node needs --node-down 'COMMAND {node}' and --node-up 'COMMAND {node}'",
-                safe="nothing was submitted",
-            )
+        if spec.name == "node":
+            if not (hooks.node_down and hooks.node_up):
+                raise UsageError(
+                    "--slurm: node needs --node-down 'COMMAND {node}' and --node-up 'COMMAND {node}'",
+                    safe="nothing was submitted",
+                )
+            check_hooks(hooks)
 
 
 class SlurmFault:

@@ -96,7 +96,7 @@ class _Drill:
                 return Drilled(said, tuple(faults), calm, None)
             self._calm = Calm(calm.start_s, calm.longest_silence_s, calm.took_s, calm.final_step or 0)
             self._say(_told(calm))
-        tried = tuple(one for spec in campaigns for one in self._campaign(spec))
+        tried = tuple(one for number, spec in enumerate(campaigns, 1) for one in self._campaign(number, spec))
         if not faults:
             return Drilled(_judge_tried(tried), (), calm, None, tried=tried)
         plan = settled(with_restart_before(faults), self._calm, saved_step=calm.first_saved_step if calm else None)
@@ -133,11 +133,11 @@ class _Drill:
         own = PATIENCE * self._calm.took_s + faults * (_LIMIT_PER_FAULT_S + self._calm.start_s)
         return min(max(own, _LEAST_LIMIT_S), self._call.target.limit_s)
 
-    def _campaign(self, spec: Spec) -> list[Tried]:
+    def _campaign(self, number: int, spec: Spec) -> list[Tried]:
         campaign = make_fault(spec.name, spec.options)
         assert isinstance(campaign, Campaign)
         self._say(f"{spec.text}: each try in a run of its own")
-        root = self._request.root / spec.name
+        root = self._request.root / f"{spec.name}-{number}"
         root.mkdir()
         stage = Stage(
             self._call.target, self._call.way, root, self._journal, self._calm, random.Random(self._request.seed)
@@ -165,7 +165,12 @@ class _Drill:
                 # There is nothing beside the command whose cost could be told.
                 bare_s, protected_s = [*bare_s, *protected_s], []
         return make_bill(
-            bare_s=bare_s, protected_s=protected_s, course=course, saving=saving_of(calm.records), others=others
+            bare_s=bare_s,
+            protected_s=protected_s,
+            course=course,
+            has_finished=_has_finished(course, calm),
+            saving=saving_of(calm.records),
+            others=others,
         )
 
     def _undisturbed_s(self, name: str, way: Way, limit_s: float) -> list[float]:
@@ -178,7 +183,7 @@ class _Drill:
         specs = [other for spec in plan if (other := in_other_way(spec, way, self._call.target)) is not None]
         course = self._course(way.name.lower().replace("_", "-"), way, specs, limit_s)
         came = sum(struck.injected is not None for struck in course.struck)
-        took_s = course.took_s if course.exit_code == 0 else None
+        took_s = course.took_s if _has_finished(course, calm) else None
         return Other(way, took_s, limit_s, course.starts, came, course.exit_code)
 
 
@@ -224,6 +229,11 @@ def _for_way(target: Target, way: Way) -> Target:
 
 def _is_campaign(spec: Spec) -> bool:
     return isinstance(make_fault(spec.name, spec.options), Campaign)
+
+
+def _has_finished(course: Course, calm: Course) -> bool:
+    """It has done all that it does undisturbed."""
+    return course.exit_code == 0 and judge_end(course, calm).answer is Answer.PASS
 
 
 def _judge_faults(course: Course) -> list[Judged]:

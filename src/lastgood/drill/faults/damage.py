@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from lastgood.core.errors import LastgoodError
 from lastgood.core.layout import MANIFEST_FILE
 from lastgood.drill.fault import Call, Consequence, Fault, Injected, NoVictimError, Options, Saved, Scene
 from lastgood.trial.processes import end_all
@@ -29,8 +30,10 @@ class _Damage(Fault):
         return ""
 
     def inject(self, scene: Scene) -> Injected:
-        if not _damageable(scene):
+        found = _damageable(scene)
+        if not found:
             raise NoVictimError("there was no checkpoint yet that could be damaged")
+        _spare_the_users_own(found, scene)
         sight = scene.look()
         stopped_at = time.time()
         left = end_all(scene.trial.token)
@@ -145,6 +148,17 @@ def largest(files: Sequence[Path]) -> Path:
 
 def _damageable(scene: Scene) -> list[Saved]:
     return [saved for saved in scene.checkpoints() if any(_size(path) for path in saved.files)]
+
+
+def _spare_the_users_own(found: Sequence[Saved], scene: Scene) -> None:
+    """A command may write where it was told to by an absolute path, or through a link."""
+    copy = scene.trial.place.path.resolve()
+    for path in (path for saved in found for path in saved.files):
+        if not path.resolve().is_relative_to(copy):
+            raise LastgoodError(
+                f"{path} lies outside of the drill's copy of your directory, and is left alone",
+                remedy="have the command write below {run}",
+            )
 
 
 def _size(path: Path) -> int:

@@ -7,8 +7,8 @@ import subprocess
 import time
 from typing import Any, ClassVar
 
-from lastgood.core.errors import LastgoodError
-from lastgood.drill.fault import Call, Fault, Injected, NoVictimError, Options, Scene
+from lastgood.core.errors import LastgoodError, UsageError
+from lastgood.drill.fault import Call, Fault, Hooks, Injected, NoVictimError, Options, Scene
 
 NODE = "{node}"
 _HOOK_LIMIT_S = 600.0
@@ -24,11 +24,12 @@ class NodeDown(Fault):
     def __init__(self, options: Options) -> None:
         self._given = options.text("node", "")
         self.lasts_s = options.duration_s("for", "") or None
-        self._down: list[str] = []
+        self._down: set[str] = set()
 
     def missing(self, call: Call) -> str:
         if not call.hooks.node_down or not call.hooks.node_up:
             return f"it needs --node-down 'COMMAND {NODE}' and --node-up 'COMMAND {NODE}'"
+        check_hooks(call.hooks)
         return ""
 
     def inject(self, scene: Scene) -> Injected:
@@ -37,11 +38,11 @@ class NodeDown(Fault):
         if not sight.is_running:
             raise NoVictimError("the job was not running")
         # Before it is tried: a command that fails half way may have taken the node down.
-        self._down.append(node)
+        self._down.add(node)
         at = time.time()
         done = run_hook(scene.hooks.node_down, node)
         if done["exit_code"] != 0:
-            raise NoVictimError(f"--node-down for {node} failed: {_said(done)}")
+            raise LastgoodError(f"--node-down for {node} failed: {_said(done)}")
         evidence = {"node": node, "step": sight.step, "saved_step": sight.saved_step, "node_down": done}
         return Injected(at, f"node {node} was taken down", evidence=evidence)
 
@@ -51,15 +52,29 @@ class NodeDown(Fault):
         return not sight.is_running or not scene.trial.of_command() or None
 
     def heal(self, scene: Scene) -> None:
-        while self._down:
-            node = self._down[-1]
+        failed: dict[str, str] = {}
+        for node in sorted(self._down):
             done = run_hook(scene.hooks.node_up, node)
-            self._down.pop()
+            # Not before: who is interrupted meanwhile tries it again.
+            self._down.discard(node)
             if done["exit_code"] != 0:
-                raise LastgoodError(
-                    f"--node-up for {node} failed: {_said(done)}",
-                    remedy=f"bring {node} up by hand: it may still be down",
-                )
+                failed[node] = _said(done)
+        if failed:
+            raise LastgoodError(
+                "; ".join(f"--node-up for {node} failed: {said}" for node, said in failed.items()),
+                remedy=f"bring {', '.join(failed)} up by hand: it may still be down",
+            )
+
+
+def check_hooks(hooks: Hooks) -> None:
+    """Raises UsageError for a command that cannot be taken apart into words: too late once the node is down."""
+    for option, command in (("--node-down", hooks.node_down), ("--node-up", hooks.node_up)):
+        try:
+            words = shlex.split(command)
+        except ValueError as error:
+            raise UsageError(f"{option} {command}: {error}", safe="nothing was started") from None
+        if not words:
+            raise UsageError(f"{option} {command!r} names no command", safe="nothing was started")
 
 
 def run_hook(command: str, node: str) -> dict[str, Any]:
