@@ -1,6 +1,7 @@
 """A program that only its description knows, started by the real launcher."""
 
 import os
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -8,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from lastgood.launch.standing import standing_of
-from lastgood.store.jobdir import open_job
+from lastgood.store.attempts import claim_attempt
+from lastgood.store.jobdir import create_job, open_job
 from launch.conftest import Ended, Launcher, wait_for
 
 from .conftest import refuse_to_save, wait_for_progress
@@ -185,6 +187,28 @@ def test_a_test_of_the_end_may_name_the_step_and_the_total(solver: Solver, test:
     ended = solver.run("5", "--die=3")
     assert ended.code == 0 and ended.out == "begins after 0\nbegins after 3\n"
     assert "has nothing to do: step 5 of 5 is reached" in solver.run("5").err
+
+
+def test_a_run_that_was_done_before_its_first_checkpoint_is_not_started_again(solver: Solver) -> None:
+    assert solver.run("0").code == 0
+    ended = solver.run("0")
+    assert ended.code == 0 and ended.out == "" and "has nothing to do: the results are there" in ended.err
+
+
+def test_a_run_that_deletes_its_checkpoints_when_it_is_done_is_not_refused(solver: Solver) -> None:
+    assert solver.run("5").code == 0
+    shutil.rmtree(solver.directory / "out")
+    ended = solver.run("5")
+    assert ended.code == 0 and ended.out == "" and "has nothing to do: the results are there" in ended.err
+    assert solver.launcher.event(2, "started")["step"] == 5
+
+
+def test_results_from_before_the_first_attempt_that_ran_or_the_last_new_start_do_not_count(solver: Solver) -> None:
+    solver.file("result.txt").write_text("of another time\n")
+    claim_attempt(create_job(solver.launcher.job), "one that died before it began", fresh=False, restarts={})
+    assert solver.run("0").out == "begins after 0\n"
+    assert solver.run("no number", options=("--fresh", "--no-restart")).code == 1
+    assert solver.run("0").out == "begins after 0\n"
 
 
 def test_after_fresh_neither_old_checkpoints_nor_old_results_count(solver: Solver) -> None:

@@ -20,6 +20,7 @@ CANCELLED = record(ended={"outcome": "cancelled"}, decided={"action": "hand back
 GAVE_UP = record(
     ended={"outcome": "program error"}, decided={"action": "give up", "reason": "program error: x", "exit_code": 3}
 )
+DONE = record(ended={"outcome": "finished"}, decided={"action": "done", "exit_code": 0})
 STOPPED = record(
     ended={"outcome": "time limit", "stop_cause": "time limit"}, decided={"action": "hand back", "exit_code": 75}
 )
@@ -35,12 +36,17 @@ def test_a_chain_ends_with_the_attempt_that_gave_up() -> None:
     assert end is not None and end.exit_code == 3 and "program error: x" in end.reason
 
 
+def test_a_chain_ends_with_the_attempt_that_finished_though_the_segments_behind_it_were_not_cancelled() -> None:
+    end = chain_end([STOPPED, DONE], HERE)
+    assert end is not None and (end.exit_code, end.reason) == (0, "attempt 4 finished")
+
+
 @pytest.mark.parametrize("records", [[], [STOPPED], [CANCELLED, STOPPED], [record()]])
 def test_a_chain_goes_on_where_nobody_ended_it(records: list[Record]) -> None:
     assert chain_end(records, HERE) is None
 
 
-@pytest.mark.parametrize("ended", [CANCELLED, GAVE_UP])
+@pytest.mark.parametrize("ended", [CANCELLED, GAVE_UP, DONE])
 def test_what_is_submitted_anew_or_requeued_is_not_bound_by_an_earlier_end(ended: Record) -> None:
     assert chain_end([ended], {"chain": "12", "job_id": "12"}) is None
     assert chain_end([ended], {"chain": "7", "job_id": "7"}) is None

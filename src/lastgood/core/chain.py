@@ -1,4 +1,4 @@
-"""Whether the next segment of a chain has anything to do: a chain ends with the attempt that was cancelled or gave up. Pure.
+"""Whether the next segment of a chain has anything to do: a chain ends with the attempt that was cancelled, gave up or was done. Pure.
 
 The tasks of an array with one slot, and jobs that wait behind each other, start whatever became of the one before.
 """
@@ -61,6 +61,8 @@ def chain_end(records: list[Record], here: dict[str, Any]) -> ChainEnd | None:
     code = decided.data.get("exit_code") if decided else None
     if ended is not None and ended.data.get("outcome") == Outcome.CANCELLED.value:
         return ChainEnd(f"attempt {number} was cancelled", code if isinstance(code, int) and code else 1)
+    if decided is not None and decided.data.get("action") == Action.DONE.value:
+        return ChainEnd(f"attempt {number} finished", 0)
     if decided is not None and decided.data.get("action") == Action.GIVE_UP.value:
         return ChainEnd(
             f"attempt {number} gave up: {decided.data.get('reason')}", code if isinstance(code, int) and code else 1

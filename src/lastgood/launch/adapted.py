@@ -13,13 +13,14 @@ import time
 import msgspec
 import xxhash
 
+from lastgood.core.accounting import Record
 from lastgood.core.errors import JobBusyError, LastgoodError, StartRefusedError
 from lastgood.core.layout import Env
 from lastgood.core.outcome import Ending, Evidence, Outcome
 from lastgood.core.quoting import shown
 from lastgood.core.start import Candidate, StartKind, decide_start
 from lastgood.launch.history import read_records
-from lastgood.launch.known_before import earlier_attempts, expectations
+from lastgood.launch.known_before import earlier_attempts, expectations, since_new_start
 from lastgood.launch.library import describe
 from lastgood.launch.ports import Adapter, Conditions, Found, LastGood, Prepared, StopRequest, Told, Work
 from lastgood.launch.time_limit import TimeLimit
@@ -76,8 +77,15 @@ class AdaptedCommand:
             "look for checkpoints in", os.path.dirname(self._adapter.lock_path()), safe="nothing was started"
         ):
             founds = self._look()
-            earlier = earlier_attempts([r for r in read_records(self._job) if r.number < attempt])
+            before = since_new_start([r for r in read_records(self._job) if r.number < attempt])
+            earlier = earlier_attempts(before)
+            is_over = not is_fresh and self._is_over_without_checkpoint(before)
             signs = expectations(self._job, self._records, self._restart_counts)
+        if is_over:
+            done = "the results are there"
+            step = max((e.last_saved_step or 0 for e in earlier), default=0)
+            journal.write("started", how=StartKind.RESUMED.value, step=step, name="", reason=done, is_wrapped=True)
+            return Prepared(done=done)
         usable = founds[-1] if founds and not founds[-1].problem else None
         bad = [found for found in founds if found.problem]
         is_saved = any(e.last_saved_step is not None for e in earlier) or any(e.step is not None for e in signs)
@@ -127,6 +135,13 @@ class AdaptedCommand:
             head = f"resuming from {start.name} ({describe(self._noted)})"
             environment[Env.CHECKPOINT] = os.path.abspath(self._noted.name)
         return Prepared(command=order.command, environment=environment, message="\n".join([head, *lines]))
+
+    def _is_over_without_checkpoint(self, before: list[Record]) -> bool:
+        """Some delete their checkpoints at the end, or end before the first. Results from before they ran say nothing."""
+        if self._newest() is not None or not any(record.is_launched for record in before):
+            return False
+        work = self._adapter.work()
+        return work is not None and work.is_done
 
     def note_progress(self, journal: Journal) -> None:
         """Write down a checkpoint that is newer than the last one written down, with a checksum of its content."""

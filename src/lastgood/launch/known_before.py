@@ -9,14 +9,18 @@ from lastgood.store.jobdir import JobDirectory
 from lastgood.store.record import Records
 
 
+def since_new_start(records: list[Record]) -> list[Record]:
+    begin = max((i for i, record in enumerate(records) if record.is_fresh), default=0)
+    return records[begin:]
+
+
 def earlier_attempts(records: list[Record]) -> list[EarlierAttempt]:
     """The attempts since the last new start, with the newest checkpoint that each was seen to write.
 
     One that was refused never ran: it does not explain why there is no checkpoint.
     """
-    begin = max((i for i, record in enumerate(records) if record.is_fresh), default=0)
     found = []
-    for record in records[begin:]:
+    for record in since_new_start(records):
         steps = [event.data.get("step") for event in record.events if event.kind == "committed"]
         newest = max((s for s in steps if isinstance(s, int)), default=None)
         ended = record.last("ended")
