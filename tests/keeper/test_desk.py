@@ -2,13 +2,16 @@
 
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from keeper.ranks import LIMIT_S, until
+
 from lastgood.core.errors import LastgoodError, StorageError
+from lastgood.core.layout import part_file
 from lastgood.core.retention import Keep
 from lastgood.core.tensorfile import ArraySpec, plan
 from lastgood.core.writing import Writing
@@ -17,7 +20,7 @@ from lastgood.keeper import work
 from lastgood.keeper.desk import IN_VAIN_S, Desk
 from lastgood.keeper.promoting import Chores
 from lastgood.keeper.protocol import Cleared, Committed, Event, Failed, Order, Written
-from lastgood.store import writer
+from lastgood.store import durable, writer
 from lastgood.store.attempts import claim_attempt, read_events
 from lastgood.store.catalogue import list_checkpoints
 from lastgood.store.jobdir import JobDirectory
@@ -245,6 +248,32 @@ def test_a_part_that_cannot_be_written_ends_the_save_also_if_it_comes_last(
     told.rest()
     assert directories(job) == []
     assert [e.data["rank"] for e in read_events(job, 1) if e.kind == "save_failed"] == [1], "it is noted once"
+
+
+def test_a_part_that_failed_only_at_the_end_is_not_taken_from_under_the_commit_of_another_node(
+    told: Told, job: JobDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere, flush = Told(job), durable.flush_directory
+    is_seen, may_fail = threading.Event(), threading.Event()
+
+    def fails_once(path: Path) -> None:
+        if not is_seen.is_set() and (path / part_file(1)).exists():
+            is_seen.set()
+            assert may_fail.wait(LIMIT_S)
+            raise OSError(5, "Input/output error")
+        flush(path)
+
+    monkeypatch.setattr(durable, "flush_directory", fails_once)
+    elsewhere.give(5, rank=1, world_size=2)
+    assert is_seen.wait(LIMIT_S)
+    committing = Held(monkeypatch, CheckpointWriter, "_publish")
+    told.give(5, world_size=2)
+    committing.await_entered()
+    may_fail.set()
+    elsewhere.hear(Failed, 5)
+    committing.let_go()
+    told.hear(Committed, 5)
+    assert committed(job) == [5]
 
 
 def test_what_the_ranks_give_up_is_not_waited_for(told: Told) -> None:

@@ -105,6 +105,26 @@ def test_nothing_is_taken_from_under_a_manifest(job, save_step):
     assert open_checkpoint(job, layout.checkpoint_name(5, 1)).verify() == []
 
 
+def test_a_part_that_may_be_committed_elsewhere_by_now_is_left_there(job):
+    writer = CheckpointWriter(job, 5, 1)
+    writer.write_part(1, [(SPEC, BYTES)], {})
+    writer.abandon(1, by_committer=False)
+    assert sorted(os.listdir(writer.directory)) == ["rank-00001.json", "rank-00001.safetensors"]
+    (writer.directory / "rank-00001.json").unlink()
+    writer.abandon(1, by_committer=False)
+    assert os.listdir(job.checkpoints) == []
+
+
+@pytest.mark.parametrize("file", ["rank-00001.json", "rank-00001.safetensors"])
+def test_what_has_lost_a_file_since_it_was_looked_at_is_not_committed(job, file):
+    writer = CheckpointWriter(job, 5, 1)
+    for rank in range(2):
+        writer.write_part(rank, [(SPEC, BYTES)], {})
+    with pytest.raises(StorageError, match=f"{file}.* is not there"):
+        writer.commit(2, before_commit=(writer.directory / file).unlink)
+    assert not list(writer.directory.glob("manifest*"))
+
+
 def test_many_blocks(job, monkeypatch):
     monkeypatch.setattr(writer_module, "BLOCK_BYTES", 4096)
     values = memoryview(os.urandom(10_000))

@@ -135,7 +135,8 @@ def give_back(job: JobDirectory, order: Order) -> None:
 
 def note_failed(job: JobDirectory, order: Order, error: LastgoodError) -> None:
     """Note a save that has failed, and give back what it took."""
-    writer_of(job, order).abandon(order.rank)
+    # The keeper of rank 0 may be on another node, and about to commit what it has seen.
+    writer_of(job, order).abandon(order.rank, by_committer=order.rank == 0)
     journal = Journal(job, order.attempt)
     note_failure(journal, order.step, order.rank, error)
     journal.close()

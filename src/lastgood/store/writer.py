@@ -118,13 +118,16 @@ class CheckpointWriter:
             there = set()
         return [rank for rank in range(world_size) if layout.part_file(rank) not in there]
 
-    def abandon(self, rank: int) -> None:
+    def abandon(self, rank: int, *, by_committer: bool = True) -> None:
         """Give back what `rank` has written, after a failure. Best effort: what stays is swept later.
 
-        Where the manifest is visible all the same, nothing is taken from under it.
+        Where the manifest is visible all the same, nothing is taken from under it. Nor is a part that is visible, unless
+        `by_committer`, who knows that it is not being committed at this moment.
         """
         with suppress(OSError):
             if (self.directory / layout.MANIFEST_FILE).exists():
+                return
+            if not by_committer and (self.directory / layout.part_file(rank)).exists():
                 return
             durable.delete_file(self.directory / layout.part_file(rank))
             durable.delete_file(self.directory / layout.data_file(rank))
@@ -165,7 +168,8 @@ class CheckpointWriter:
                 max(0.0, now - began) if began is not None else 0.0,
                 [constants[file] for file in sorted(constants)],
             )
-            self._publish(seal(manifest), constants, before_commit)
+            files = [name for rank in range(world_size) for name in (layout.part_file(rank), layout.data_file(rank))]
+            self._publish(seal(manifest), constants, files, before_commit)
         return manifest
 
     def commit_copy(self, manifest: bytes, constants: Iterable[str]) -> None:
@@ -178,6 +182,7 @@ class CheckpointWriter:
         self,
         manifest: bytes,
         constants: Iterable[str],
+        files: Iterable[str] = (),
         before_commit: Callable[[], None] | None = None,
         *,
         is_copy: bool = False,
@@ -189,7 +194,8 @@ class CheckpointWriter:
             if before_commit is not None:
                 before_commit()
             with self.job.settling:
-                self._expect_constants(constants)
+                self._expect(self.job.constants, constants)
+                self._expect(self.directory, files)
                 # The fence comes after the temporary manifest exists: a newer attempt that sweeps
                 # removes that file first, so a writer that is frozen right here can only fail.
                 self._check_fence()
@@ -237,14 +243,14 @@ class CheckpointWriter:
             constants[one.data.file] = ConstantsRef(one.data.file, one.data.bytes)
         return PartRef(rank, len(text), xxhash.xxh3_64_hexdigest(text), part.data.bytes)
 
-    def _expect_constants(self, constants: Iterable[str]) -> None:
-        """Raise StorageError unless all are there: a file can have been deleted as unused before the part that
-        refers to it was (see store.references)."""
-        names = set(constants)
-        if missing := names - set(os.listdir(self.job.constants) if names else ()):
+    def _expect(self, directory: Path, files: Iterable[str]) -> None:
+        """Raise StorageError unless all are there. Constants can have been deleted as unused before the part that
+        refers to them was there (see store.references); a part, by somebody who took its save for failed."""
+        names = set(files)
+        if missing := names - set(os.listdir(directory) if names else ()):
             self._check_fence()
             raise StorageError(
-                f"{self.job.constants / min(missing)}, which the checkpoint of step {self.step} refers to, is not there",
+                f"{directory / min(missing)}, which the checkpoint of step {self.step} refers to, is not there",
                 safe="earlier checkpoints are untouched",
                 remedy="nothing, if it happens once: the next save writes it again",
             )
