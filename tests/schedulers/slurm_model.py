@@ -43,6 +43,8 @@ class SlurmModel:
         self.ending = Interruption.NONE
         """Why Slurm ends the job now."""
         self.is_away_until = 0.0
+        self.has_partition = True
+        """It may have been removed since the job began."""
         self.now = 0.0
         self.said: list[list[str]] = []
         self.environments: list[Mapping[str, str]] = []
@@ -67,7 +69,9 @@ class SlurmModel:
         if words[:3] == ["scontrol", "show", "config"]:
             lines = [f"KillWait = 30 sec\nRequeueExit = {self.requeue_exit or '(null)'}"]
             return Answer(0, "\n".join([*lines, f"RequeueExitHold = {self.hold_exit or '(null)'}"]), "")
-        if words[:4] == ["scontrol", "-o", "show", "partition"]:
+        if words[:5] == ["scontrol", "-a", "-o", "show", "partition"] and not self.has_partition:
+            return Answer(1, "", "Partition main not found\n")
+        if words[:5] == ["scontrol", "-a", "-o", "show", "partition"]:
             return Answer(0, "PartitionName=main GraceTime=0 PreemptMode=REQUEUE TotalNodes=4\n", "")
         if words[:2] == ["scontrol", "requeue"]:
             return self._requeue()

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastgood.core.handback import Interruption
+from lastgood.core.handback import Interruption, Rules
 from lastgood.schedulers.slurm import SlurmScheduler
 from lastgood.schedulers.slurm_segments import Segments
-from schedulers.slurm_model import SCRIPT, Queued, SlurmModel
+from schedulers.slurm_model import AWAY, SCRIPT, Queued, SlurmModel
 
 CHAIN = [Queued("8", "7", SCRIPT), Queued("9", "8", SCRIPT)]
 TASKS = [Queued("7_2", "", SCRIPT), Queued("7_5", "", SCRIPT)]
@@ -110,6 +110,35 @@ def test_what_is_not_known_at_the_start_is_found_out_later() -> None:
     model.is_away_until = 60.0
     scheduler = launcher(model)
     assert "is not known" in scheduler.said[0]  # type: ignore[attr-defined]
+    model.now = 100.0
+    left = scheduler.hand_back(is_unasked=True)
+    assert model.starts(left.exit_code) == ["7"]
+
+
+def test_a_partition_that_slurm_does_not_show_hides_nothing_else() -> None:
+    model = SlurmModel(requeue_exit="")
+    model.has_partition = False
+    scheduler = launcher(model)
+    assert "the partition main is not known" in scheduler.said[0]  # type: ignore[attr-defined]
+    assert scheduler.rules == Rules(may_requeue=True)
+    left = scheduler.hand_back(is_unasked=True)
+    assert ["scontrol", "requeue", "7"] in model.said
+    assert model.starts(left.exit_code) == ["7"]
+
+
+@pytest.mark.parametrize("requeue_exit", ["", "75"])
+def test_where_nothing_is_known_no_exit_code_is_claimed_to_start_it_again(requeue_exit: str) -> None:
+    model = SlurmModel(requeue_exit=requeue_exit)
+    model.is_away_until = 60.0
+    scheduler = launcher(model)
+    (introduced,) = scheduler.introduction(None)
+    assert introduced.endswith("with work left it asks Slurm to requeue it (scontrol requeue)")
+    answered = model.run
+
+    def only_requeues(words, environment, limit_s):
+        return AWAY if "show" in words else answered(words, environment, limit_s)
+
+    scheduler._commands._run = only_requeues
     model.now = 100.0
     left = scheduler.hand_back(is_unasked=True)
     assert model.starts(left.exit_code) == ["7"]

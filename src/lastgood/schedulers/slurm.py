@@ -29,7 +29,7 @@ _CAUSE_S = 3.0
 """Within KillWait, the answer must leave time to write down how it ended."""
 _MARGIN_S = 1.5
 """Of KillWait, for the launcher's own last words."""
-
+_UNKNOWN = "with work left it asks Slurm to requeue it (scontrol requeue)"
 
 _GPUS = re.compile(r"(?:^|,)gres/gpu=(\d+)")
 
@@ -81,8 +81,8 @@ class SlurmScheduler(LocalScheduler):
 
     @property
     def rules(self) -> Rules:
-        """Where nothing is known: what most clusters are set to."""
-        return self._rules or Rules(may_requeue=True, requeue_codes=frozenset({EXIT_SAVED_RUN_AGAIN}))
+        """Where nothing is known, Slurm is asked to requeue the job: its answer tells whether it does."""
+        return self._rules or Rules(may_requeue=True)
 
     def _learn(self, limit_s: float) -> None:
         try:
@@ -93,7 +93,7 @@ class SlurmScheduler(LocalScheduler):
 
     def _read_rules(self) -> Rules:
         config = self._commands.config()
-        partition = self._commands.partition(value_of(self._job, "Partition"))
+        partition = self._partition()
         self._nodes_of_partition = value_of(partition, "TotalNodes")
         return Rules(
             is_batch=self._job.get("BatchFlag") != "0",
@@ -107,6 +107,14 @@ class SlurmScheduler(LocalScheduler):
             unkillable_s=parse_seconds(config.get("UnkillableStepTimeout", "")),
             preempts_by=value_of(partition, "PreemptMode"),
         )
+
+    def _partition(self) -> dict[str, str]:
+        name = value_of(self._job, "Partition")
+        try:
+            return self._commands.partition(name)
+        except SchedulerError as error:
+            self._say(f"note: the partition {name} is not known: {error.what}")
+            return {}
 
     def _grace_of_qos(self, config: dict[str, str]) -> float:
         """Where jobs are preempted by QOS, its grace time counts."""
@@ -154,7 +162,9 @@ class SlurmScheduler(LocalScheduler):
     def introduction(self, write_s: float | None) -> list[str]:
         count = int(self.restart_counts().get("SLURM_RESTART_COUNT", 0))
         begun = "started by Slurm for the first time" if not count else f"requeued by Slurm {count} time(s)"
-        lines = [f"Slurm job {self.job_id}, {begun}: {handback.introduction(self.rules)}"]
+        # Nothing is claimed of a cluster that is not known.
+        how = handback.introduction(self._rules) if self._rules is not None else _UNKNOWN
+        lines = [f"Slurm job {self.job_id}, {begun}: {how}"]
         if self._rules is not None:
             lines.append(f"this cluster: {handback.facts(self._rules)}")
         if self._rules is not None and (text := handback.window_warning(self._rules, write_s)):

@@ -168,7 +168,8 @@ class SlurmCommands:
         return shown
 
     def partition(self, name: str, *, limit_s: float = QUESTION_S) -> dict[str, str]:
-        shown = self._ask(["scontrol", "-o", "show", "partition", name], f"look up partition {name}", limit_s)
+        """Also one that is hidden: a job may run in it."""
+        shown = self._ask(["scontrol", "-a", "-o", "show", "partition", name], f"look up partition {name}", limit_s)
         return fields(shown.strip())
 
     def node(self, name: str, *, limit_s: float = QUESTION_S) -> dict[str, str]:
