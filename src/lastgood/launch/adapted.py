@@ -16,7 +16,7 @@ import xxhash
 from lastgood.core.accounting import Record
 from lastgood.core.errors import JobBusyError, LastgoodError, StartRefusedError
 from lastgood.core.layout import Env
-from lastgood.core.outcome import Ending, Evidence, Outcome
+from lastgood.core.outcome import Ending, Evidence, Outcome, failure_below
 from lastgood.core.quoting import shown
 from lastgood.core.start import Candidate, StartKind, decide_start
 from lastgood.launch.history import read_records
@@ -84,7 +84,7 @@ class AdaptedCommand:
         if is_over:
             done = "the results are there"
             step = max((e.last_saved_step or 0 for e in earlier), default=0)
-            journal.write("started", how=StartKind.RESUMED.value, step=step, name="", reason=done, is_wrapped=True)
+            journal.write("started", step=step, reason=done, is_wrapped=True)
             return Prepared(done=done)
         usable = founds[-1] if founds and not founds[-1].problem else None
         bad = [found for found in founds if found.problem]
@@ -202,7 +202,8 @@ class AdaptedCommand:
         if evidence.interruption or evidence.stop_cause:
             return None
         if (ending := self._explain(evidence)) is not None:
-            return ending
+            below = failure_below(evidence, ending.reason) if ending.outcome is Outcome.PROGRAM_ERROR else None
+            return below or ending
         if evidence.exit_code == 0 and work is not None and work.total is not None:
             return Ending(
                 Outcome.PROGRAM_ERROR,
