@@ -1,7 +1,9 @@
 """Real GROMACS: killed, stopped, damaged, and at the end the same trajectory as if nothing had happened."""
 
 import os
+import shutil
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 from lastgood.apps.gromacs import Gromacs
 from lastgood.core.errors import UsageError
 from lastgood.launch.process import name_of
-from launch.conftest import wait_for
+from launch.conftest import LIMIT_S, wait_for
 
 from .conftest import Mdrun, assert_loss_is_known, need, refuse_to_save, wait_for_progress
 
@@ -168,6 +170,81 @@ def test_where_an_output_was_edited_it_goes_on_in_new_files(mdrun: Mdrun) -> Non
     assert ended.code == 0 and "md.log is not as it was written" in ended.err
 
 
+def test_what_went_on_in_new_files_goes_on_in_newer_ones(mdrun: Mdrun) -> None:
+    stop_in_the_middle(mdrun)
+    mdrun.file("md.log").unlink()
+    process = mdrun.start()
+    mdrun.launcher.wait_for_output("goes on in new files (-noappend): md.log is missing", "err")
+    before = mdrun.file("state.cpt").stat().st_mtime_ns
+    wait_for(lambda: mdrun.file("state.cpt").exists() and mdrun.file("state.cpt").stat().st_mtime_ns > before, "a save")
+    process.send_signal(signal.SIGTERM)
+    assert mdrun.launcher.end_of(process).code == 75
+    ended = mdrun.run()
+    assert ended.code == 0 and "(-noappend): md.part0002.log is not md.log, which this command writes" in ended.err
+
+
+@pytest.fixture
+def earlier(mdrun: Mdrun, make_run_input: Callable[[float, int], Path]) -> Callable[..., None]:
+    """A run of the first 300 steps, which the one of 3000 is the extension of."""
+
+    def run(*options: str) -> None:
+        command = [
+            "gmx",
+            "-quiet",
+            "mdrun",
+            "-ntmpi",
+            "1",
+            "-ntomp",
+            "1",
+            "-s",
+            str(make_run_input(2.2, 300)),
+            *options,
+        ]
+        subprocess.run(command, cwd=mdrun.directory, check=True, capture_output=True, timeout=LIMIT_S)
+
+    return run
+
+
+def test_it_begins_from_the_checkpoint_that_is_given_and_goes_on_from_its_own(
+    mdrun: Mdrun, earlier: Callable[..., None]
+) -> None:
+    earlier("-deffnm", "first.1")
+    mdrun.command += ["-cpi", "first.1"]
+    stop_in_the_middle(mdrun)
+    said = mdrun.launcher.output(-1, "err")
+    assert "begins from first.1.cpt (step 300), as -cpi says" in said
+    assert "(-noappend): first.1.log is not md.log, which this command writes" in said
+    assert mdrun.file("md.part0002.log").exists() and not mdrun.file("md.log").exists()
+    ended = mdrun.run()
+    assert ended.code == 0 and "resuming from state.cpt" in ended.err and "as -cpi says" not in ended.err
+
+
+def test_where_the_names_are_those_of_the_given_checkpoint_it_appends(
+    mdrun: Mdrun, earlier: Callable[..., None]
+) -> None:
+    earlier()
+    ended = mdrun.run("-cpi", "state.cpt", "-cpo", "next.cpt")
+    assert ended.code == 0 and "begins from state.cpt (step 300)" in ended.err and "-noappend" not in ended.err
+    assert not list(mdrun.directory.glob("*.part*"))
+
+
+def test_a_given_checkpoint_that_is_not_there_is_named(mdrun: Mdrun) -> None:
+    ended = mdrun.run("-cpi", "previous.cpt")
+    assert ended.code == 2 and "cannot begin from -cpi previous.cpt: it is not there" in ended.err
+    assert not mdrun.file("md.log").exists()
+
+
+def test_its_own_checkpoint_may_be_given_before_it_is_there(mdrun: Mdrun) -> None:
+    ended = mdrun.run("-cpi", "-cpo", "state")
+    assert ended.code == 0 and "fresh start" in ended.err and "as -cpi says" not in ended.err
+
+
+def test_names_with_dots_get_their_suffix_as_gromacs_gives_it(mdrun: Mdrun) -> None:
+    mdrun.file("topol.tpr").rename(mdrun.file("step7.1_x.tpr"))
+    assert mdrun.run("-deffnm", "step7.1_x").code == 0
+    assert "step 3000 of 3000 is reached, and the results are there" in mdrun.run("-deffnm", "step7.1_x").err
+
+
 def test_a_run_that_is_done_is_not_started_again(mdrun: Mdrun) -> None:
     assert mdrun.run().code == 0
     before = {path.name: path.stat().st_mtime_ns for path in mdrun.directory.glob("*.*") if path.is_file()}
@@ -224,9 +301,15 @@ def test_what_cannot_be_continued_is_refused_before_anything_runs(mdrun: Mdrun, 
     assert not mdrun.file("md.log").exists()
 
 
+def test_a_command_without_any_option_has_the_names_that_gromacs_gives() -> None:
+    assert Gromacs(["gmx", "mdrun"]).lock_path() == ".lastgood-state.cpt.lock"
+
+
 def test_options_of_gmx_itself_may_stand_before_mdrun() -> None:
     ranks = Gromacs(["mpirun", "-np", "2", "/opt/gmx_mpi", "-quiet", "-nobackup", "mdrun", "-v"])
     assert ranks.ask_to_stop(signal.SIGTERM).only_to == ("gmx_mpi",)
+    mdrun_only = Gromacs(["mpirun", "-np", "2", "/opt/mdrun_mpi", "-v"])
+    assert mdrun_only.ask_to_stop(signal.SIGTERM).only_to == ("mdrun_mpi",)
     with pytest.raises(UsageError, match="runs no mdrun"):
         Gromacs(["program", "-o", "mdrun"])
 
@@ -249,11 +332,21 @@ def test_of_two_mpi_ranks_one_is_killed(mdrun: Mdrun) -> None:
     assert mdrun.launcher.outcomes()[-1] == "finished"
 
 
-def test_mpirun_does_not_kill_ranks_that_are_asked_to_save(mdrun: Mdrun) -> None:
+@pytest.mark.parametrize("is_mdrun_only", [False, True])
+def test_mpirun_does_not_kill_ranks_that_are_asked_to_save(mdrun: Mdrun, is_mdrun_only: bool) -> None:
     need("gmx_mpi", "GROMACS")
     need("mpirun", "OpenMPI")
     mdrun.launcher.environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    mdrun.command = ["mpirun", "--oversubscribe", "-np", "2", "gmx_mpi", "mdrun", "-ntomp", "1", "-reprod"]
+    program = ["gmx_mpi", "mdrun"]
+    if is_mdrun_only:
+        # Its processes have that name; what this build has to be told stands in a script of the same.
+        real = mdrun.file("bin/mdrun_mpi")
+        real.parent.mkdir()
+        shutil.copy(str(shutil.which("gmx_mpi")), real)
+        mdrun.file("mdrun_mpi").write_text(f'#!/bin/sh\nexec {real} mdrun "$@"\n')
+        mdrun.file("mdrun_mpi").chmod(0o755)
+        program = ["./mdrun_mpi"]
+    mdrun.command = ["mpirun", "--oversubscribe", "-np", "2", *program, "-ntomp", "1", "-reprod"]
     stop_in_the_middle(mdrun)
     assert "Received the TERM signal" in mdrun.launcher.log
     assert mdrun.run().code == 0

@@ -9,7 +9,8 @@ Seen with GROMACS 2022.5; the manual is silent on much of it:
 - It handles SIGTERM and SIGINT alone: within some steps it writes a checkpoint. A third one aborts it without. mpirun
   turns SIGTERM into SIGKILL after a second, so that only the ranks get it.
 - `-nsteps` counts from the checkpoint on: a resumed run would go too far.
-- Appending is refused where an output is missing, shorter or changed; `-noappend` goes on in new files.
+- Appending is refused where an output is missing, shorter or changed, or has another name than the command gives it;
+  `-noappend` goes on in new files, whose names have the number of the part.
 """
 
 import itertools
@@ -30,6 +31,7 @@ from lastgood.apps.gromacs_files import (
 from lastgood.apps.last_words import gromacs_step, read_end
 from lastgood.core.errors import UsageError
 from lastgood.core.outcome import Ending, Evidence, Outcome
+from lastgood.core.quoting import shown
 from lastgood.core.signals import SIGTERM, SIGUSR2
 from lastgood.core.units import duration
 from lastgood.launch.ports import Conditions, Found, Order, StopRequest, Work
@@ -37,6 +39,10 @@ from lastgood.store import durable
 
 _CLOCK_S = 60.0
 """How far times of files that one program writes to one file system may be apart."""
+_OUTPUTS = {".log": ("-g", "md"), ".edr": ("-e", "ener"), ".trr": ("-o", "traj"), ".xtc": ("-x", "traj_comp")}
+"""Options that name what is appended to, and what it is called without them."""
+_SUFFIXES = (*_OUTPUTS, ".tpr", ".cpt", ".gro", ".g96", ".pdb", ".brk", ".ent", ".esp", ".tng")
+"""A name that ends with none of these gets one, whatever dots are in it."""
 _STORAGE_WORDS = ("System I/O error", "File input/output error")
 
 
@@ -52,7 +58,9 @@ class Gromacs:
         self._options = list(command[self._at + 1 :])
         _refuse(self._options)
         before = _program_before(command, self._at)
-        self._gmx = [before] if os.path.basename(before).startswith("gmx") else ["gmx"]
+        is_of_gmx = os.path.basename(before).startswith("gmx")
+        self._gmx = [before] if is_of_gmx else ["gmx"]
+        self._program = os.path.basename(before if is_of_gmx else command[self._at])
         base = self._value("-deffnm")
         self._input = self._named("-s", base or "topol", ".tpr")
         self._checkpoint = self._named("-cpo", base or "state", ".cpt")
@@ -68,16 +76,8 @@ class Gromacs:
     def candidates(self) -> list[Found]:
         founds = []
         for path in (self._checkpoint, self._previous):
-            try:
-                status = os.stat(path)
-                header = read_header(path)
-            except FileNotFoundError:
-                continue
-            except NotACheckpointError as error:
-                founds.append(Found(path, 0, status.st_mtime, status.st_size, problem=str(error)))
-                continue
-            when = f"t = {header.time_ps:g} ps"
-            founds.append(Found(path, header.step, status.st_mtime, status.st_size, detail=when))
+            with suppress(FileNotFoundError):
+                founds.append(_found(path))
         if len(founds) == 2 and not founds[0].problem and founds[0].step < founds[1].step:
             founds.reverse()
         return founds
@@ -110,9 +110,11 @@ class Gromacs:
         if conditions.left_s is not None and self._value("-maxh") is None:
             # It stops at 0.99 of what it is given.
             options += ["-maxh", f"{conditions.left_s / 0.99 / 3600:.5f}"]
-        if found is not None:
-            options += ["-cpi", found.path]
-            refused = "" if not is_appending else self._why_not_append(found)
+        begin = found or self._given_begin()
+        if begin is not None:
+            options += ["-cpi", begin.path]
+            notes += [f"begins from {shown(begin.path)} (step {begin.step}), as -cpi says"] if found is None else []
+            refused = "" if not is_appending else self._why_not_append(begin)
             if is_appending and not refused:
                 options.append("-append")
             else:
@@ -121,6 +123,26 @@ class Gromacs:
         elif not is_appending:
             options.append("-noappend")
         return Order([*self._command[: self._at + 1], *options], notes=tuple(notes))
+
+    def _given_begin(self) -> Found | None:
+        """What -cpi names, if that is the checkpoint of another run. Raises UsageError where it cannot be begun from."""
+        if "-cpi" not in self._options:
+            return None
+        path = self._named("-cpi", self._value("-deffnm") or "state", ".cpt")
+        if os.path.abspath(path) in map(os.path.abspath, (self._checkpoint, self._previous)):
+            return None
+        try:
+            begin = _found(path)
+            problem = begin.problem or self.problem_of(begin)
+        except FileNotFoundError:
+            problem = "it is not there, and mdrun would begin from step 0 without a word"
+        if problem:
+            raise UsageError(
+                f"GROMACS cannot begin from -cpi {shown(path)}: {problem}",
+                safe="nothing was started",
+                remedy="name the checkpoint to begin from, or leave -cpi out",
+            )
+        return begin
 
     def put_aside(self, founds: Sequence[Found], why: str) -> list[str]:
         return [durable.put_aside(found.path, why) for found in founds]
@@ -131,8 +153,7 @@ class Gromacs:
         is_behind_mpi = any(
             os.path.basename(word) in ("mpirun", "mpiexec", "orterun") for word in self._command[: self._at]
         )
-        name = os.path.basename(self._gmx[0] if self._at else self._command[0])
-        return StopRequest(SIGTERM, (name,) if is_behind_mpi else ())
+        return StopRequest(SIGTERM, (self._program,) if is_behind_mpi else ())
 
     def reached(self, output: str, since: float) -> int | None:
         steps = [gromacs_step(output)]
@@ -142,8 +163,7 @@ class Gromacs:
 
     def _logs(self) -> list[str]:
         """With -noappend each part has its own."""
-        log = self._named("-g", self._value("-deffnm") or "md", ".log")
-        directory, name = os.path.split(log)
+        directory, name = os.path.split(self._output(".log"))
         stem = name.removesuffix(".log")
         return [
             os.path.join(directory, entry)
@@ -199,17 +219,36 @@ class Gromacs:
         for output in self._outputs_of(found):
             if problem := problem_of_output(output, "."):
                 return problem
+            suffix = os.path.splitext(output.name)[1]
+            if suffix in _OUTPUTS and output.name != (name := self._output(suffix)):
+                return f"{output.name} is not {name}, which this command writes"
         return ""
 
     def _value(self, option: str) -> str | None:
-        for word, following in zip(self._options, [*self._options[1:], ""], strict=True):
+        for word, following in itertools.pairwise([*self._options, ""]):
             if word == option:
                 return following
         return None
 
+    def _output(self, suffix: str) -> str:
+        option, default = _OUTPUTS[suffix]
+        return self._named(option, self._value("-deffnm") or default, suffix)
+
     def _named(self, option: str, default: str, suffix: str) -> str:
-        name = self._value(option) or default
-        return name if os.path.splitext(name)[1] else name + suffix
+        """A file of the run. An option may stand without a value."""
+        given = self._value(option) or ""
+        name = default if not given or given.startswith("-") else given
+        return name if name.endswith(_SUFFIXES) else name + suffix
+
+
+def _found(path: str) -> Found:
+    """Raises FileNotFoundError."""
+    status = os.stat(path)
+    try:
+        header = read_header(path)
+    except NotACheckpointError as error:
+        return Found(path, 0, status.st_mtime, status.st_size, problem=str(error))
+    return Found(path, header.step, status.st_mtime, status.st_size, detail=f"t = {header.time_ps:g} ps")
 
 
 def _mdrun_at(command: Sequence[str]) -> int:
