@@ -147,11 +147,8 @@ def classify(e: Evidence) -> Ending:
     if e.interruption or e.stop_cause:
         return _stopped(e)
     if e.exit_code == 0:
-        match = None if e.is_finished else _NODE_FAILURE.search(e.log_tail)
-        if match:
-            # srun may end with 0 although its ranks were cut off.
-            return Ending(Outcome.NODE_FAILURE, f"its output says: {_line_at(e.log_tail, match)}")
-        return _exited_0(e)
+        # srun may end with 0 although its ranks were cut off.
+        return (None if e.is_finished else _node_failure(e)) or _exited_0(e)
     if e.exit_code == errors.EXIT_SAVED_RUN_AGAIN:
         return Ending(Outcome.PREEMPTED, "the program saved and asked to be run again (exit code 75)")
     if e.exit_code == errors.EXIT_INTERRUPTED or e.signal == SIGINT:
@@ -177,6 +174,19 @@ def classify_raised(exceptions: tuple[str, ...]) -> Ending:
     return _ours(e) or _out_of_memory(e) or _hardware(e) or _exited_nonzero(e)
 
 
+def failure_below(e: Evidence, said: str) -> Ending | None:
+    """What failed below a program that ended with an error of its own, in the words `said`: memory, a device, a node or the
+    connections between its ranks. None if it was none of them.
+
+    >>> failure_below(Evidence(exit_code=1, log_tail="ERROR: uncorrectable ECC error encountered"), "ERROR").outcome
+    <Outcome.HARDWARE_ERROR: 'hardware error'>
+    """
+    if (ending := _out_of_memory(e) or _hardware(e) or _node_failure(e)) is not None:
+        return ending
+    # Elsewhere in its output such words are mostly those of ranks that an error of one has ended.
+    return Ending(Outcome.COMMUNICATION, said, e.exit_code) if _COMMUNICATION.search(said) else None
+
+
 def _seen_through_torchrun(e: Evidence) -> Evidence:
     """With the end of the worker that failed first in place of torchrun's own exit code."""
     matches = _ROOT_CAUSE.findall(e.log_tail) if e.exit_code == 1 else []
@@ -191,8 +201,8 @@ def _seen_through_torchrun(e: Evidence) -> Evidence:
 def _stopped(e: Evidence) -> Ending:
     cause = e.interruption or e.stop_cause
     outcome = _BY_CAUSE.get(cause, Outcome.PREEMPTED)
-    if cause == Interruption.REQUEUED.value and (match := _NODE_FAILURE.search(e.log_tail)):
-        return Ending(Outcome.NODE_FAILURE, f"its output says: {_line_at(e.log_tail, match)}")
+    if cause == Interruption.REQUEUED.value and (ending := _node_failure(e)) is not None:
+        return ending
     if e.is_finished and e.exit_code == 0:
         return Ending(Outcome.FINISHED, f"all steps are done (a stop was asked for: {cause})")
     if e.was_forced:
@@ -240,6 +250,11 @@ def _out_of_memory(e: Evidence) -> Ending | None:
     text = _words_of(e)
     match = _OUT_OF_MEMORY.search(text)
     return match and Ending(Outcome.OUT_OF_MEMORY, f"its output says: {_line_at(text, match)}", e.exit_code)
+
+
+def _node_failure(e: Evidence) -> Ending | None:
+    match = _NODE_FAILURE.search(e.log_tail)
+    return match and Ending(Outcome.NODE_FAILURE, f"its output says: {_line_at(e.log_tail, match)}")
 
 
 def _first_death(e: Evidence) -> Ending | None:
