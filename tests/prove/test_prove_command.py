@@ -153,6 +153,47 @@ def test_junit_is_well_formed_whatever_a_program_has_printed():
     assert root.get("errors") == "1"
 
 
+def part_of(**changes: object) -> dict[str, object]:
+    members = {
+        "name": "logged values",
+        "kind": "identical",
+        "compared": 30,
+        "differing": 0,
+        "beyond": 0,
+        "equal_to": None,
+    }
+    members |= dict.fromkeys(
+        ["ends_at", "should_end_at", "first", "largest_absolute", "largest_relative", "largest_ulp"]
+    )
+    return {**members, "items": [], "notes": [], **changes}
+
+
+def run_of(answer: str, *parts: dict[str, object]) -> ProveAnswer:
+    run = {"name": "killed-1", "answer": answer, "reason": "as it is", "also": [], "exit_code": 0, "took_s": 1.0}
+    return answer_of(answer=answer, runs=[{**run, "kills": [], "parts": list(parts)}], pair=[part_of()])
+
+
+def test_a_run_that_ended_at_another_step_fails_in_junit_and_is_not_equal_to_the_end_on_the_page():
+    answer = run_of("diverged", part_of(ends_at=30, should_end_at=50))
+    root = ET.fromstring(junit(answer).encode())
+    (failure,) = root.findall(".//testcase[@name='killed-1: logged values']/failure")
+    assert failure.text == "it ended at step 30, the undisturbed run at step 50; 0 of 30 logged values differ"
+    assert root.get("failures") == "1"
+    (line,) = (line for line in page(answer).splitlines() if line.startswith("killed-1"))
+    assert line.endswith("not in its last step")
+
+
+def test_a_run_that_diverged_without_a_part_that_differs_fails_in_junit_itself():
+    root = ET.fromstring(junit(run_of("diverged", part_of())).encode())
+    assert [case.get("name") for case in root.findall(".//testcase[failure]")] == ["killed-1: resumes"]
+
+
+def test_what_cannot_be_compared_is_not_equal_to_the_end_on_the_page():
+    answer = run_of("unknown", part_of(), part_of(name="values in final files", kind="not comparable", compared=0))
+    (line,) = (line for line in page(answer).splitlines() if line.startswith("killed-1"))
+    assert line.endswith("not known of values in final files")
+
+
 def test_the_page_cannot_play_tricks_with_a_terminal():
     assert "\x1b" not in page(answer_of())
     assert "UNKNOWN: undisturbed, it ends with exit code 1" in page(answer_of())

@@ -7,6 +7,7 @@ from lastgood.prove.output_lines import (
     Finders,
     attempts_of,
     check_patterns,
+    guess_inner_pattern,
     guess_step_pattern,
     merged,
     series_of_attempts,
@@ -32,6 +33,24 @@ def test_the_usual_ways_to_print_a_step_are_guessed(line: str):
 def test_steps_come_before_epochs():
     lines = [f"epoch {i // 4} step {i} loss 1" for i in range(12)]
     assert "step" in guess_step_pattern(lines)
+
+
+@pytest.mark.parametrize("epochs", [2, 5])
+def test_steps_that_begin_anew_in_each_epoch_are_not_taken_for_progress(epochs: int):
+    lines = [f"Epoch {e}, step {i}/10, loss 1" for e in range(1, epochs + 1) for i in range(1, 11)]
+    assert "step" in guess_inner_pattern(lines)
+    pattern = guess_step_pattern(lines)
+    # Of two epochs alone it is not said that they rise.
+    assert ("epoch" in pattern) if epochs > 2 else (pattern == "")
+
+
+@pytest.mark.parametrize(
+    "steps", [[1, 2, 1, 2, 3, 4, 3, 4, 5], [*range(1, 11), 1], [5, 6, 7, 8, 6, 9], [0, *range(10, 60, 10)]]
+)
+def test_lines_of_several_ranks_and_a_last_line_that_names_an_early_step_are_no_new_beginning(steps: list[int]):
+    lines = [f"step {step}" for step in steps]
+    assert "step" in guess_step_pattern(lines)
+    assert guess_inner_pattern(lines) == ""
 
 
 def test_lines_without_rising_numbers_tell_no_step():

@@ -56,6 +56,7 @@ def resumed(lines: list[Said], written: list[Written], units: Units = NUMBERED, 
 def test_it_went_on_after_the_step_before_the_first_that_is_told_again():
     found = resumed(steps(1, 1, 25) + steps(2, 21, 40), [saved(10), saved(20)])
     assert (found.killed_at, found.step, found.newest_step, found.newest) == (25, 20, 20, "out/step_20.pt")
+    assert found.newest_at == 2.01
     assert not found.is_too_early
     assert not found.is_from_zero
 
@@ -128,6 +129,7 @@ def test_under_our_launcher_the_journals_tell():
     ]
     found = resumed_after(shown([], [], records), hit(), Units(()), PROFILE, "")
     assert (found.killed_at, found.step, found.newest_step, found.newest) == (25, 20, 20, "b")
+    assert found.newest_at == 2.6
 
 
 def test_a_refused_start_says_why():

@@ -180,7 +180,10 @@ def test_a_name_that_nobody_logged_is_no_agreement() -> None:
     assert answer.kind == "not comparable"
     assert len(answer.notes) == 2
     half = compare_statistically(logged([1.0, 2.0]), [logged([1.0, 2.0]), {}], [("e", "")])
-    assert "1 of 2 runs have no estimate" in half.notes[0]
+    assert [(one.name, one.run) for one in half.lacking] == [("e", "run 2")]
+    assert not half.is_within
+    assert "e, run 2: no estimate" in str(half)
+    assert as_comparison(half).kind == "differs"
 
 
 def test_values_that_are_no_numbers_give_no_estimate() -> None:

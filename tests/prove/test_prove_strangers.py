@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lastgood.cli.main import main
-from lastgood.prove.asked import asked_in_vain
+from lastgood.prove.asked import asked_in_vain, estimates_in_vain
 from lastgood.prove.checkpoint_files import Units
 from lastgood.prove.difference import Comparison
 from lastgood.prove.json_leaves import differing_leaves, without_leaves
@@ -188,7 +188,7 @@ class TestWhatWasAskedForAndIsNotThere:
             began=0.0,
             duration_s=1.0,
             exit_code=0,
-            lines=[Said(0.0, 1, "step 1 energy 2.5")],
+            lines=[Said(float(i), 1, f"step {i} batch {i % 3} energy 2.5") for i in range(1, 9)],
             written=[],
             temporary=[],
             steps=[],
@@ -204,11 +204,21 @@ class TestWhatWasAskedForAndIsNotThere:
             (("final.npy", "nomatch*"), {}, "", "--file nomatch*"),
             ((), {"loss": "loss (.)"}, "", "--value loss=loss (.)"),
             ((), {}, r"it (\d+)", r"--step-pattern it (\d+)"),
+            ((), {}, r"batch (\d+)", "begin anew"),
             (("*.npy",), {"energy": "energy ([0-9.]+)"}, r"step (\d+)", ""),
         ],
     )
     def test_is_told(self, shown: Shown, files: tuple[str, ...], values: dict[str, str], step: str, told: str) -> None:
         said = asked_in_vain(shown, files, values, step, is_with_library=False)
+        assert told in said
+        assert bool(told) == bool(said)
+
+    @pytest.mark.parametrize(
+        ("names", "told"),
+        [([("energy", "")], ""), ([("energy", ""), ("enrgy", "")], "--statistical enrgy"), ([("energy", "sd")], "sd")],
+    )
+    def test_is_told_of_estimates(self, names: list[tuple[str, str]], told: str) -> None:
+        said = estimates_in_vain({1: {"energy": "2.5"}, 2: {"energy": "2.25"}}, names)
         assert told in said
         assert bool(told) == bool(said)
 

@@ -13,6 +13,9 @@ import pytest
 
 from lastgood.cli.answers import ANSWERS
 from lastgood.cli.main import main
+from lastgood.prove.difference import Comparison, not_comparable
+from lastgood.prove.two_runs import _judged
+from lastgood.prove.verdict import Answer
 
 PROGRAM = """
 import sys
@@ -116,6 +119,31 @@ def test_what_cannot_be_compared_is_unknown(tmp_path: Path, capsys: pytest.Captu
     (tmp_path / "results").mkdir()
     assert main(["prove", "--compare", str(tmp_path / "a.npy"), str(tmp_path / "results")]) == 3
     assert "cannot be compared" in capsys.readouterr().out
+
+
+def test_nothing_compared_is_never_identical(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("a.npy", "b.npy"):
+        np.save(tmp_path / name, np.zeros(0))
+    assert main(["prove", "--compare", str(tmp_path / "a.npy"), str(tmp_path / "b.npy")]) == 3
+    assert "UNKNOWN: values in final files cannot be compared" in capsys.readouterr().out
+
+
+def test_directories_that_both_hold_an_empty_file_beside_others_are_compared_by_these(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for side in ("left", "right"):
+        (tmp_path / side).mkdir()
+        (tmp_path / side / "err.log").touch()
+        np.save(tmp_path / side / "a.npy", np.arange(4.0))
+    assert main(["prove", "--compare", str(tmp_path / "left"), str(tmp_path / "right")]) == 0
+    assert "IDENTICAL: 4 values in final files" in capsys.readouterr().out
+
+
+def test_equal_values_do_not_answer_for_a_state_that_cannot_be_compared() -> None:
+    equal, unknown = Comparison(kind="identical", compared=20), not_comparable("b has no committed checkpoint")
+    two = _judged((("logged values", equal), ("values of saved state", unknown)), (), "")
+    assert two.answer is Answer.UNKNOWN
+    assert two.reason == "values of saved state cannot be compared: b has no committed checkpoint"
 
 
 def test_one_and_the_same_is_no_comparison(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

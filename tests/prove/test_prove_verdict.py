@@ -1,5 +1,6 @@
 """What a proof answers, from what its runs have shown."""
 
+import msgspec
 import pytest
 
 from lastgood.prove.difference import Comparison, Difference, not_comparable
@@ -175,14 +176,77 @@ def test_no_kill_at_all_is_unknown():
     assert judge([EQUAL], []).answer is Answer.UNKNOWN
 
 
-def test_where_no_step_can_be_seen_a_run_that_takes_as_long_again_is_unknown():
-    by_time = Hit(Kill(Phase.BETWEEN, 1, after_s=0.5), True, 105.0, None, 1, "SIGKILL")
+def by_time(after_s: float, saved_s: float | None, killed_s: float = 5.0) -> Killed:
+    """Of 10 s of work, without a step that can be seen."""
+    hit = Hit(Kill(Phase.BETWEEN, 1, after_s=0.5), True, 100.0 + killed_s, None, 1, "SIGKILL")
+    resumed = Resumed(None, None, None, newest_at=None if saved_s is None else 100.0 + saved_s)
+    return Killed("killed-1", (hit,), (resumed,), 0, 60.0, "", (EQUAL,), 100.0, killed_s + after_s, 10.0)
 
-    def took(seconds: float) -> Killed:
-        resumed = (Resumed(None, None, None),)
-        return Killed("killed-1", (by_time,), resumed, 0, 60.0, "", (EQUAL,), 100.0, seconds, 10.0)
 
-    verdict = judge([EQUAL], [took(15.0)])
+@pytest.mark.parametrize(
+    ("after_s", "saved_s", "killed_s", "answer"),
+    [
+        (10.0, 4.0, 5.0, Answer.UNKNOWN),
+        (8.1, 4.0, 5.0, Answer.UNKNOWN),
+        (7.9, 4.0, 5.0, Answer.IDENTICAL),
+        (6.0, 4.0, 5.0, Answer.IDENTICAL),
+        (9.5, 2.0, 2.5, Answer.UNKNOWN),
+        (8.0, 2.0, 2.5, Answer.IDENTICAL),
+        (9.4, 0.6, 1.0, Answer.UNKNOWN),
+        (5.0, 0.6, 1.0, Answer.UNKNOWN),
+        (5.0, None, 5.0, Answer.UNKNOWN),
+    ],
+)
+def test_where_no_step_can_be_seen_a_run_that_may_have_begun_at_zero_is_unknown(
+    after_s: float, saved_s: float | None, killed_s: float, answer: Answer
+):
+    verdict = judge([EQUAL], [by_time(after_s, saved_s, killed_s)])
+    assert verdict.answer is answer
+    assert ("--step-pattern" in verdict.reason) == (answer is Answer.UNKNOWN)
+
+
+def test_what_an_earlier_resume_had_saved_counts_for_the_time_that_a_later_one_may_take():
+    first = by_time(0.0, 4.0)
+    # Saved after 3 s of the second start, which went on from 4 s: after 7 s of the work.
+    second = Hit(first.hits[0].kill, True, 109.0, None, 2, "SIGKILL")
+    resumed = (*first.resumed, Resumed(None, None, None, newest_at=108.0))
+
+    def ended(after_s: float) -> Killed:
+        return msgspec.structs.replace(first, hits=(*first.hits, second), resumed=resumed, took_s=9.0 + after_s)
+
+    assert judge([EQUAL], [ended(4.0)]).answer is Answer.IDENTICAL
+    assert judge([EQUAL], [ended(8.0)]).answer is Answer.UNKNOWN
+
+
+def test_a_part_that_cannot_be_compared_after_the_resume_leaves_the_answer_unknown_however_equal_the_rest_is():
+    unread = Part("values in final files", not_comparable("energies: gmx is not in PATH"))
+    equal = Part("values in final files", Comparison(kind="identical", compared=9))
+    verdict = judge([EQUAL, equal], [killed(EQUAL, unread)])
     assert verdict.answer is Answer.UNKNOWN
-    assert "--step-pattern" in verdict.reason
-    assert judge([EQUAL], [took(11.0)]).answer is Answer.IDENTICAL
+    assert verdict.reason == "values in final files cannot be compared: energies: gmx is not in PATH"
+    assert judge([EQUAL, equal], [killed(differing(0.3), unread)]).answer is Answer.DIVERGED
+
+
+def test_parts_that_hold_nothing_are_no_proof_and_no_hindrance():
+    empty = Part("values in final files", Comparison(kind="identical", compared=0, notes=("w is empty in both",)))
+    verdict = judge([empty], [killed(empty)])
+    assert verdict.answer is Answer.UNKNOWN
+    assert verdict.reason == "nothing could be compared: w is empty in both"
+    assert judge([EQUAL, empty], [killed(EQUAL, empty)]).reason == "20 logged values equal bit for bit"
+
+
+def test_what_undisturbed_runs_have_equal_and_the_resumed_one_has_not_diverged_whatever_else_they_differ_in():
+    files = msgspec.structs.replace(differing(0.2), name="values in final files", equal_to=None)
+    verdict = judge([EQUAL, files], [killed(differing(0.1), files)])
+    assert verdict.answer is Answer.DIVERGED
+    assert "where two undisturbed runs are equal; first: step 11, loss" in verdict.reason
+    assert [answer for answer, _ in verdict.runs[0].also] == [Answer.NOT_DETERMINISTIC]
+
+
+def test_where_two_undisturbed_runs_end_at_different_steps_a_resumed_one_may_too():
+    ended = [
+        Part("logged values", Comparison(kind="identical", compared=9), ends_at=end, should_end_at=20)
+        for end in (15, 17)
+    ]
+    assert judge(ended[:1], [killed(ended[1])]).answer is Answer.NOT_DETERMINISTIC
+    assert judge([EQUAL], [killed(ended[1])]).answer is Answer.DIVERGED

@@ -5,8 +5,9 @@ import re
 from collections.abc import Mapping, Sequence
 
 from lastgood.prove.causes import Cause
-from lastgood.prove.output_lines import attempts_of, steps_in
+from lastgood.prove.output_lines import attempts_of, begin_anew, steps_in
 from lastgood.prove.shown import Shown
+from lastgood.prove.statistics import Series, without_estimate
 from lastgood.prove.watching import stamps_below
 
 CHECK_THE_PATTERN = Cause(
@@ -28,6 +29,17 @@ def asked_in_vain(
     for name, pattern in values.items():
         if not any(re.search(pattern, text) for text in lines):
             return f"no line of its output matches --value {name}={pattern}"
-    if step_pattern and not is_with_library and not steps_in(lines, step_pattern):
-        return f"no line of its output matches --step-pattern {step_pattern}"
+    if step_pattern and not is_with_library:
+        steps = steps_in(lines, step_pattern)
+        if not steps:
+            return f"no line of its output matches --step-pattern {step_pattern}"
+        if begin_anew(steps):
+            return f"the steps of --step-pattern {step_pattern} begin anew, and do not tell how much is done"
+    return ""
+
+
+def estimates_in_vain(series: Series, names: Sequence[tuple[str, str]]) -> str:
+    """What of --statistical the undisturbed run has no estimate of; empty if it has all."""
+    for name, why in without_estimate(series, names).items():
+        return f"the undisturbed run has no estimate for --statistical {name}: {why}"
     return ""

@@ -107,7 +107,7 @@ def compare_jobs(
         states = [read_state(job, there[step]) for job, there in zip(jobs, steps, strict=True)]
         parted = [random_apart(state) for state in states]
         hold(tally, "", parted[0][0], parted[1][0], where=where, step=step)
-        hold(apart, "", parted[0][1], parted[1][1], where=where, step=step)
+        hold(tally if is_random_compared else apart, "", parted[0][1], parted[1][1], where=where, step=step)
     if apart.beyond_in_all:
         tally.note(RANDOM_DIFFERS)
     if any(max(there) != max(common) for there in steps):

@@ -15,7 +15,7 @@ from lastgood.prove.app_results import compare_results, in_all
 from lastgood.prove.checkpoint_files import Units
 from lastgood.prove.checkpoint_state import RANDOM_DIFFERS, compare_digests, compare_jobs
 from lastgood.prove.checkpoint_state import as_comparison as digests_as_comparison
-from lastgood.prove.difference import Comparison, Difference, Tolerance, differs, join
+from lastgood.prove.difference import Comparison, Difference, Tolerance, differs, join, not_comparable
 from lastgood.prove.files import Rule, compare_files
 from lastgood.prove.json_leaves import Path as Leaf
 from lastgood.prove.json_leaves import differing_leaves, told_leaves, without_leaves
@@ -23,7 +23,7 @@ from lastgood.prove.last_output import compare_last_output, compare_last_values,
 from lastgood.prove.output_lines import attempts_of, merged, series_of_attempts
 from lastgood.prove.profiling import Known
 from lastgood.prove.series import Series, attempts_of_job, compare_redone, compare_series, series_of_job
-from lastgood.prove.shown import Shown
+from lastgood.prove.shown import Shown, told_names
 from lastgood.prove.statistics import as_comparison, compare_statistically
 from lastgood.prove.tally import Tally
 from lastgood.prove.values import hold
@@ -69,9 +69,11 @@ class Pair(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
     """What is not compared, and why."""
     left_out: tuple[str, ...] = ()
-    """Files that both have written, of which nothing is compared."""
+    """Files that were written and are there in the end, of which nothing is compared."""
     partly: dict[str, tuple[Leaf, ...]] = {}
     """Files of JSON that are equal but for some of their values, such as a time: where these are."""
+    last_step: int | None = None
+    """The last one that both have logged; None if there is none, or if they ended at different ones."""
     last_values: tuple[str, ...] = ()
     """Names of numbers that both have printed alike after their last step."""
     is_random_equal: bool = False
@@ -82,10 +84,13 @@ def compare_undisturbed(left: Shown, right: Shown, wanted: Wanted) -> Pair:
     notes: list[str] = []
     results = _results_part(left, right, wanted)
     is_found = results is not None or bool(wanted.statistical)
-    names = _files_of(left, wanted) if wanted.files else [] if is_found else _written_by_both(left, right)
+    written = ([], []) if is_found else _written(left, right, wanted.known)
+    names, left_out = (_files_of(left, wanted), []) if wanted.files else written
     if wanted.files and not names:
         notes.append(f"no final file matches --file {', '.join(wanted.files)}")
-    kept, found, left_out = [], [], []
+    if left_out:
+        notes.append(f"only one of the undisturbed runs has written {told_names(left_out)}: not compared")
+    kept, found = [], []
     partly: dict[str, tuple[Leaf, ...]] = {}
     for name in names:
         comparison = _file(left, right, name, wanted)
@@ -103,10 +108,14 @@ def compare_undisturbed(left: Shown, right: Shown, wanted: Wanted) -> Pair:
             left_out.append(name)
             why = "it differs between the undisturbed runs" if comparison.kind == "differs" else str(comparison)
             notes.append(f"{name} is not compared: {why}")
+    state = _state_part(left, right, wanted)
+    if state is not None and state.comparison.kind == "not comparable":
+        notes.append(f"{STATE} {state.comparison}")
+        state = None
     parts = [
         _values_part(left, right, wanted),
         _digests_part(left, right, wanted),
-        _state_part(left, right, wanted),
+        state,
         results,
     ]
     parts += statistical_parts(left, [right], wanted)
@@ -125,14 +134,15 @@ def compare_undisturbed(left: Shown, right: Shown, wanted: Wanted) -> Pair:
         parts.append(values)
     compared = tuple(part for part in parts if part is not None)
     notes += [f"{part.name}: {note}" for part in compared for note in part.comparison.notes]
-    states = [part.comparison for part in compared if part.name == STATE]
-    is_random_equal = any(one.is_equal and RANDOM_DIFFERS not in one.notes for one in states)
+    is_random_equal = state is not None and state.comparison.is_equal and RANDOM_DIFFERS not in state.comparison.notes
+    ends = {max(series_of(shown, wanted.known), default=None) for shown in (left, right)}
     return Pair(
         parts=compared,
         files=tuple(kept),
         notes=tuple(dict.fromkeys(notes)),
         left_out=tuple(left_out),
         partly=partly,
+        last_step=ends.pop() if len(ends) == 1 else None,
         last_values=values.items if values is not None else (),
         is_random_equal=is_random_equal,
     )
@@ -220,9 +230,10 @@ def compare_resumed(left: Shown, right: Shown, wanted: Wanted, pair: Pair) -> tu
     parts = [
         _values_part(left, right, wanted),
         _digests_part(left, right, wanted, is_random_compared=pair.is_random_equal),
-        _state_part(left, right, wanted, is_random_compared=pair.is_random_equal),
         _results_part(left, right, wanted),
     ]
+    if any(part.name == STATE for part in pair.parts):
+        parts.append(_state_part(left, right, wanted, is_random_compared=pair.is_random_equal))
     found = [_file(left, right, name, wanted) for name in files]
     found += [_partly(left, right, name, leaves, wanted) for name, leaves in pair.partly.items()]
     if found:
@@ -255,7 +266,7 @@ def series_of(shown: Shown, known: Known) -> Series:
             return series_of_job(shown.place.job)
         except LastgoodError:
             return {}
-    return merged(_by_attempt(shown, known))
+    return merged(_by_attempt(shown, known), is_in_parts=bool(known.finders.inner))
 
 
 def is_exact(known: Known) -> bool:
@@ -277,8 +288,11 @@ def _by_attempt(shown: Shown, known: Known) -> list[tuple[int, dict[int, dict[st
     return series_of_attempts(attempts_of([(line.start, line.text) for line in shown.lines]), known.finders)
 
 
-def statistical_parts(left: Shown, rights: Sequence[Shown], wanted: Wanted) -> list[Part]:
-    """One for each run; what is said of all together is with the last. None at all where nothing was asked for."""
+def statistical_parts(
+    left: Shown, rights: Sequence[Shown], wanted: Wanted, should_end_at: int | None = None
+) -> list[Part]:
+    """One for each run; what is said of all together is with the last. None at all where nothing was asked for.
+    `should_end_at`: the last step of undisturbed runs, if it is always the same."""
     if not wanted.statistical or not rights:
         return []
     known = wanted.known
@@ -292,7 +306,10 @@ def statistical_parts(left: Shown, rights: Sequence[Shown], wanted: Wanted) -> l
         tests = tuple(
             test for test in found.tests if test.run == f"run {number}" or (is_last and test.run not in others)
         )
-        parts.append(Part(ESTIMATES, as_comparison(msgspec.structs.replace(found, tests=tests)), items=names))
+        lacking = tuple(one for one in found.lacking if one.run == f"run {number}")
+        comparison = as_comparison(msgspec.structs.replace(found, tests=tests, lacking=lacking))
+        ends_at = max(series[number - 1], default=None) if should_end_at is not None else None
+        parts.append(Part(ESTIMATES, comparison, ends_at=ends_at, should_end_at=should_end_at, items=names))
     return parts
 
 
@@ -316,6 +333,8 @@ def _file(left: Shown, right: Shown, name: str, wanted: Wanted) -> Comparison:
     for path, whose in ((one, "the undisturbed run"), (other, "the other run")):
         if not path.is_file():
             return differs(Difference(what=name, left="", right="", reason=f"{whose} has not written it"))
+    if one.samefile(other):
+        return not_comparable(f"{name} is the same file for both, outside of their directories")
     places = (str(left.place.work), str(right.place.work))
     return compare_files(one, other, Rule(wanted.tolerance, places=places), where=name)
 
@@ -338,10 +357,12 @@ def only_there(run: Shown, others: Sequence[Shown], known: Known) -> tuple[str, 
     )
 
 
-def _written_by_both(left: Shown, right: Shown) -> list[str]:
-    """What both have written, or changed, and still have at their end."""
+def _written(left: Shown, right: Shown, known: Known) -> tuple[list[str], list[str]]:
+    """What both have written, or changed, and still have at their end, whatever it is called; and what only one has, such as
+    with a time in its name, but for checkpoints, which are often written by the clock."""
     written = []
     for shown in (left, right):
         now = stamps_below(shown.place.work)
         written.append({name for name, stamp in now.items() if shown.baseline.get(name) != stamp})
-    return [name for name in sorted(written[0] & written[1]) if not is_temporary(Path(name).name)]
+    others = sorted(written[0] ^ written[1])
+    return sorted(written[0] & written[1]), [name for name in others if known.units.unit_of(name) is None]

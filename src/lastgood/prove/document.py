@@ -46,6 +46,10 @@ class ProvedPart(_Answer):
     differing: Annotated[int, _says("how many are not equal bit for bit")]
     beyond: Annotated[int, _says("how many are further apart than the tolerance allows")]
     equal_to: Annotated[int | None, _says("the last step up to which all was equal; null if nothing differs")]
+    ends_at: Annotated[
+        int | None, _says("the step at which it ended, where that is not the undisturbed run's last; otherwise null")
+    ]
+    should_end_at: Annotated[int | None, _says("the undisturbed run's last step in that case")]
     first: Annotated[ProvedDifference | None, _says("the first difference")]
     largest_absolute: Annotated[ProvedDifference | None, _says("the largest absolute difference")]
     largest_relative: Annotated[ProvedDifference | None, _says("the largest relative difference")]

@@ -96,6 +96,8 @@ def _part(part: Part) -> ProvedPart:
         differing=found.differing,
         beyond=found.beyond,
         equal_to=part.equal_to,
+        ends_at=part.ends_at if part.ends_elsewhere else None,
+        should_end_at=part.should_end_at if part.ends_elsewhere else None,
         first=_difference(found.first_beyond or found.first),
         largest_absolute=_difference(found.largest_absolute),
         largest_relative=_difference(found.largest_relative),

@@ -23,7 +23,7 @@ from lastgood.prove.array_files import (
     read_safetensors,
 )
 from lastgood.prove.arrays import numbers
-from lastgood.prove.difference import EXACT, Comparison, Difference, Tolerance, differs, not_comparable
+from lastgood.prove.difference import EXACT, Comparison, Difference, Tolerance, differs
 from lastgood.prove.foam_fields import is_binary_foam, read_foam
 from lastgood.prove.frames import Frames, hold_frames
 from lastgood.prove.raw_bytes import Raw, are_same_bytes, hold_raw
@@ -169,8 +169,8 @@ def read_results(path: Path, kind: str = "") -> dict[str, object]:
 
 
 def compare_files(left: Path, right: Path, rule: Rule = Rule(), *, where: str = "") -> Comparison:  # noqa: B008
-    """Whether two files hold the same results; `left` is the undisturbed run's. What cannot be compared is an answer, not
-    an error: only a file that is missing raises one."""
+    """Whether two files hold the same results; `left` is the undisturbed run's. Files that cannot be looked into are equal
+    where their bytes are: only one that is missing raises an error. Of equal files that hold nothing, nothing is compared."""
     for path in (left, right):
         with explained("read", path):
             path.stat()
@@ -204,11 +204,13 @@ def compare_files(left: Path, right: Path, rule: Rule = Rule(), *, where: str = 
     except UsageError:
         raise
     except LastgoodError as error:
-        return not_comparable(f"{where or left.name}: {error.what}")
+        return _compare_unread(left, right, error, where)
     if kind == "bytes" and tally.differing and (note := _note_on_bytes(left)):
         tally.note(f"{where or left.name} {note}")
-    if not tally.compared and not tally.differing:
-        return tally.comparison(f"{where or left.name} holds nothing")
+    if tally.is_empty:
+        return Comparison(
+            kind="identical", compared=0, notes=(f"{where or left.name} holds nothing in both", *tally.notes)
+        )
     return tally.comparison()
 
 
@@ -250,7 +252,8 @@ def _compare_unread(left: Path, right: Path, error: LastgoodError, where: str) -
         if are_same_bytes(Raw(left, is_as_stored=True), Raw(right, is_as_stored=True)):
             size = left.stat().st_size
             return Comparison(kind="identical", compared=size, notes=(_as_bytes(left, error, where),))
-    return not_comparable(error.what)
+    reason = f"other bytes, of which nothing more can be said: {error.what}"
+    return differs(Difference(what="the whole", left="", right="", where=where, reason=reason))
 
 
 def _as_bytes(path: Path, error: LastgoodError, where: str) -> str:

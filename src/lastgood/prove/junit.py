@@ -61,11 +61,13 @@ def _cases(answer: ProveAnswer) -> list[tuple[str, str, str, float, ProvedPart |
 
 def _came_through(run: ProvedRun) -> str:
     """What differs has cases of its own."""
-    has_cases = run.answer in ("diverged", "not deterministic in itself") and bool(run.parts)
-    return "identical" if has_cases else run.answer
+    has_cases = any(_judged(part) == "diverged" for part in run.parts)
+    return "identical" if has_cases and run.answer in ("diverged", "not deterministic in itself") else run.answer
 
 
 def _judged(part: ProvedPart) -> str:
+    if part.ends_at is not None:
+        return "diverged"
     return {"identical": "identical", "within": "within tolerance", "differs": "diverged"}.get(part.kind, "unknown")
 
 
@@ -74,6 +76,8 @@ def _told(part: ProvedPart) -> str:
         return "; ".join(part.notes) or "cannot be compared"
     first = part.first
     text = f"{part.differing:,} of {part.compared:,} {part.name} differ"
+    if part.ends_at is not None:
+        text = f"it ended at step {part.ends_at}, the undisturbed run at step {part.should_end_at}; {text}"
     if first is None:
         return text
     where = f"step {first.step}, " if first.step is not None else ""

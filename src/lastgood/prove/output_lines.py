@@ -1,7 +1,7 @@
 """Steps and values in what a program prints, by patterns that are given or guessed. Pure."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import msgspec
@@ -41,6 +41,8 @@ class Finders(msgspec.Struct, frozen=True):
     is_step_guessed: bool = False
     is_values_guessed: bool = False
     """Every name with a number, on lines that tell a step, is a value."""
+    inner: str = ""
+    """A regular expression of steps that begin anew within each step, such as in an epoch; empty if there are none."""
 
 
 def check_patterns(values: Mapping[str, str]) -> None:
@@ -65,14 +67,38 @@ def guess_step_pattern(lines: Iterable[str]) -> str:
     >>> guess_step_pattern(["hello", "step 1"])
     ''
     """
+    return next((pattern for pattern, found in _rising(lines) if not begin_anew(found)), "")
+
+
+def guess_inner_pattern(lines: Iterable[str]) -> str:
+    """The pattern of steps that are more telling than those of `guess_step_pattern`, but begin anew, as in each epoch; empty
+    if there are none."""
+    inner = ""
+    for pattern, found in _rising(lines):
+        if not begin_anew(found):
+            break
+        inner = inner or pattern
+    return inner
+
+
+def begin_anew(steps: Sequence[int]) -> bool:
+    """They come from far above back to where they began, and go on. Of several ranks one is behind the others by little.
+
+    >>> begin_anew([1, 2, 3, 1, 2, 3]), begin_anew([1, 2, 1, 2, 3, 4, 3, 4])
+    (True, False)
+    """
+    far = (max(steps, default=0) - min(steps, default=0)) / 2
+    return any(a - b > far and b <= steps[0] for a, b in pairwise(steps[:-1]))
+
+
+def _rising(lines: Iterable[str]) -> Iterator[tuple[str, list[int]]]:
+    """The patterns of steps that rise, at least for a while, with these steps."""
     texts = [text for text in lines if not text.startswith(_OF_LAUNCHER)]
     for pattern in _GUESSES:
-        finder = re.compile(pattern)
-        found = [int(match[1]) for text in texts if (match := finder.search(text))]
+        found = steps_in(texts, pattern)
         rising = sum(a < b for a, b in pairwise(found))
         if len(set(found)) >= _LEAST_LINES and rising >= 0.8 * (len(set(found)) - 1):
-            return pattern
-    return ""
+            yield pattern, found
 
 
 def attempts_of(lines: Sequence[tuple[int, str]]) -> list[list[str]]:
@@ -105,8 +131,10 @@ def series_of_attempts(parts: Sequence[Sequence[str]], finders: Finders) -> list
 
     A line without a step belongs to the step told last. Lines of the same step that follow each other, such as one for each
     rank, may have values of the same name: all count. Of a step that is come back to, and of lines without one, the last.
+    Where steps begin anew within each, a value that is guessed has that one in its name, too: "loss (batch 7)".
     """
     step_finder = re.compile(finders.step) if finders.step else None
+    inner_finder = re.compile(finders.inner) if finders.inner else None
     value_finders = {name: re.compile(pattern) for name, pattern in finders.values.items()}
     found: list[tuple[int, Series]] = []
     for number, part in enumerate(parts, 1):
@@ -119,7 +147,10 @@ def series_of_attempts(parts: Sequence[Sequence[str]], finders: Finders) -> list
                 step, of_step = told, []
             values = _values(text, value_finders)
             if finders.is_values_guessed and told is not None and step_finder is not None:
-                values += named_numbers(step_finder.sub(" ", text))
+                rest = step_finder.sub(" ", text)
+                inner = inner_finder.search(rest) if inner_finder is not None else None
+                rest = rest.replace(inner[0], " ") if inner else rest
+                values += [(f"{name} ({inner[0]})" if inner else name, said) for name, said in named_numbers(rest)]
             of_step = [*of_step, *values] if told is not None else of_step
             if values:
                 series.setdefault(step, {}).update(counted(of_step) if told is not None else dict(values))
@@ -127,9 +158,9 @@ def series_of_attempts(parts: Sequence[Sequence[str]], finders: Finders) -> list
     return found
 
 
-def merged(attempts: Iterable[tuple[int, Series]]) -> Series:
+def merged(attempts: Iterable[tuple[int, Series]], *, is_in_parts: bool = False) -> Series:
     """What counts in the end: what an attempt says of a step counts before what earlier ones said, and what those said of
-    later steps was lost with them.
+    later steps was lost with them. `is_in_parts`: one may begin in the middle of a step, whose values have other names there.
 
     >>> merged([(1, {1: {"x": "1"}, 2: {"x": "2"}, 3: {"x": "9"}}), (2, {2: {"x": "2"}})])
     {1: {'x': '1'}, 2: {'x': '2'}}
@@ -137,8 +168,10 @@ def merged(attempts: Iterable[tuple[int, Series]]) -> Series:
     found: Series = {}
     for _, series in attempts:
         if series:
-            found = {step: values for step, values in found.items() if step < min(series)}
-            found.update(series)
+            first = min(series)
+            begun = found.get(first, {}) if is_in_parts else {}
+            found = {step: values for step, values in found.items() if step < first}
+            found.update({**series, first: {**begun, **series[first]}})
     return found
 
 

@@ -97,15 +97,19 @@ def _run_to(run: ProvedRun) -> str:
 
 
 def _equal_to(parts: Sequence[ProvedPart]) -> str:
-    if not parts:
+    if not any(part.compared for part in parts):
         return "nothing was compared"
-    differing = [part for part in parts if part.kind == "differs"]
+    differing = [part for part in parts if part.kind == "differs" or part.ends_at is not None]
     if not differing:
+        if unknown := [part.name for part in parts if part.kind == "not comparable"]:
+            return f"not known of {', '.join(unknown)}"
         is_within = any(part.kind == "within" for part in parts)
         return "the end, as far as allowed" if is_within else "the end, bit for bit"
     steps = [part.equal_to for part in differing if part.equal_to is not None]
     if steps:
         return f"step {min(steps):,}" if min(steps) else "not even its first step"
+    if all(part.kind != "differs" for part in differing):
+        return "not in its last step"
     return f"not in {', '.join(part.name for part in differing)}"
 
 

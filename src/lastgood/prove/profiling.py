@@ -15,7 +15,7 @@ from lastgood.core.numbering import kind_of
 from lastgood.core.quoting import shown_command
 from lastgood.prove.at_write import Aim
 from lastgood.prove.checkpoint_files import Units, are_steps, guess, matching, saves_of
-from lastgood.prove.output_lines import Finders, guess_step_pattern, steps_in
+from lastgood.prove.output_lines import Finders, guess_inner_pattern, guess_step_pattern, steps_in
 from lastgood.prove.plan_of_kills import Profile, Save, usable_saves
 from lastgood.prove.shown import Shown
 from lastgood.prove.watching import Written
@@ -23,6 +23,12 @@ from lastgood.trial.target import Target, Way
 
 _BEFORE_THE_END = 0.97
 """Where no step can be seen: what is written after this share of a run is taken for its results."""
+
+
+_BEGIN_ANEW = (
+    "the steps that it prints begin anew, as in each epoch, and do not tell how much is done: number them through, or give "
+    "--step-pattern"
+)
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -37,6 +43,8 @@ class Known(msgspec.Struct, frozen=True):
     aims: tuple[Aim, ...] = ()
     """How it can be killed in the middle of a save, the most promising first; none where that cannot be aimed at."""
     is_with_library: bool = False
+    notes: tuple[str, ...] = ()
+    """What cannot be seen, and what to do about it."""
 
 
 def learn(shown: Shown, target: Target, way: Way | None, values: dict[str, str]) -> Known:
@@ -45,7 +53,14 @@ def learn(shown: Shown, target: Target, way: Way | None, values: dict[str, str])
     is_with_library = shown.is_with_library
     is_told = is_with_library and not values
     pattern = target.step_pattern or ("" if is_told else guess_step_pattern(texts))
-    finders = Finders(pattern, values, bool(pattern) and not target.step_pattern, not is_with_library and not values)
+    inner = "" if is_told or target.step_pattern else guess_inner_pattern(texts)
+    finders = Finders(
+        pattern,
+        values,
+        is_step_guessed=bool(pattern) and not target.step_pattern,
+        is_values_guessed=not is_with_library and not values,
+        inner=inner if pattern else "",
+    )
     chosen, reason = _way(way, target, is_with_library=is_with_library)
     if is_with_library:
         return Known(chosen, reason, _by_journal(shown), Units(()), finders, is_with_library=True)
@@ -56,7 +71,8 @@ def learn(shown: Shown, target: Target, way: Way | None, values: dict[str, str])
     units = msgspec.structs.replace(units, are_numbered_by_step=is_by_step)
     saves = saves_of(_with_steps(shown, pattern), units, shown.began) or _told_saves(shown)
     profile = Profile(shown.duration_s, saves, last, min(steps, default=None))
-    return Known(chosen, reason, profile, units, finders, () if application_of(target) else _aims(shown, units, saves))
+    aims = () if application_of(target) else _aims(shown, units, saves)
+    return Known(chosen, reason, profile, units, finders, aims, notes=(_BEGIN_ANEW,) if inner and not pattern else ())
 
 
 def _with_steps(shown: Shown, pattern: str) -> list[Written]:

@@ -36,6 +36,8 @@ class Resumed(msgspec.Struct, frozen=True):
     """Names of the whole checkpoints that were there, in order of time, where the command writes its own."""
     is_destroyed: bool = False
     """The kill has left that newest checkpoint unusable."""
+    newest_at: float | None = None
+    """When that newest checkpoint was written, in seconds since 1970; None if there was none."""
     has_skipped: bool = False
     """It went on after a step that, by its output, had not been done."""
 
@@ -83,6 +85,7 @@ def _by_journal(records: Sequence[Record], hit: Hit) -> Resumed:
         step=_step(started),
         newest_step=_step(newest),
         newest=str(newest.data.get("name", "")) if newest is not None else "",
+        newest_at=newest.at if newest is not None else None,
         refused=str(refused.data.get("reason", "")) if refused is not None and started is None else "",
         used=str(started.data.get("name", "")) if started is not None else "",
     )
@@ -116,6 +119,7 @@ def _by_output(shown: Shown, hit: Hit, units: Units, profile: Profile, step_patt
         step=step,
         newest_step=newest.step if newest is not None else None,
         newest=newest.path if newest is not None else "",
+        newest_at=shown.began + newest.at_s if newest is not None else None,
         slack=every + 1,
         there=tuple(save.path for save in whole),
         is_destroyed=is_destroyed,

@@ -8,7 +8,7 @@ import msgspec
 from lastgood.core.errors import UsageError
 from lastgood.core.signals import signal_name
 from lastgood.core.units import duration
-from lastgood.prove.asked import CHECK_THE_PATTERN, asked_in_vain
+from lastgood.prove.asked import CHECK_THE_PATTERN, asked_in_vain, estimates_in_vain
 from lastgood.prove.at_write import Aim
 from lastgood.prove.causes import Cause
 from lastgood.prove.comparing import (
@@ -84,7 +84,8 @@ def prove(request: Request, say: Saying, tell: Callable[[str], None]) -> Proof:
     if why := without_checkpoint(known, target):
         return Proof(Verdict(Answer.UNKNOWN, why), known, None, (first,), (), (), causes=(_NEVER_SAVES,))
     library = known.is_with_library
-    if why := asked_in_vain(first, request.files, request.values, target.step_pattern, is_with_library=library):
+    why = asked_in_vain(first, request.files, request.values, target.step_pattern, is_with_library=library)
+    if why := why or estimates_in_vain(series_of(first, known), request.statistical):
         return Proof(Verdict(Answer.UNKNOWN, why), known, None, (first,), (), (), causes=(CHECK_THE_PATTERN,))
     target = msgspec.structs.replace(target, step_pattern=known.finders.step)
     second = undisturbed(target, make_place(request.root, SECOND, target), known.way, say)
@@ -96,19 +97,19 @@ def prove(request: Request, say: Saying, tell: Callable[[str], None]) -> Proof:
     )
     pair = compare_undisturbed(first, second, wanted)
     tell(f"{SECOND}: {_told_pair(pair)}")
-    shown, killed, notes = [], [], list(pair.notes)
+    shown, killed, notes = [], [], [*known.notes, *pair.notes]
     for number, kills in enumerate(plan(known.profile, request.kills, request.seed), 1):
         run, missed = _disturbed(request.root, f"killed-{number}", target, known, kills, say)
         notes += missed
         shown.append(run)
-        killed.append(_judged_by(run, first, wanted, pair, target))
+        killed.append(_judged_by(run, (first, second), wanted, pair, target))
         tell(f"{run.name}: {_told_killed(killed[-1])}")
         if names := only_there(run, (first, second), known) if run.is_finished else ():
             notes.append(f"{run.name}: it has written {told_names(names)}, which no undisturbed run has")
         # Of a job with other random numbers each time that is no contradiction.
         if not request.statistical and (said := redone_otherwise(run, known, request.tolerance)):
             notes.append(f"{run.name}: {said}")
-    killed = _with_estimates(first, shown, killed, wanted)
+    killed = _with_estimates(first, shown, killed, wanted, pair.last_step)
     verdict = _with_left_out(judge(pair.parts, killed), pair)
     return Proof(
         verdict,
@@ -201,7 +202,7 @@ def _disturbed(
     return run, notes
 
 
-def _judged_by(run: Shown, first: Shown, wanted: Wanted, pair: Pair, target: Target) -> Killed:
+def _judged_by(run: Shown, undisturbed: tuple[Shown, Shown], wanted: Wanted, pair: Pair, target: Target) -> Killed:
     hits = [hit for hit in run.hits if hit.is_hit]
     known = wanted.known
     resumed = [resumed_after(run, hit, known.units, known.profile, known.finders.step) for hit in hits]
@@ -212,17 +213,21 @@ def _judged_by(run: Shown, first: Shown, wanted: Wanted, pair: Pair, target: Tar
         exit_code=run.exit_code,
         limit_s=target.limit_s,
         last_word=run.last_word(),
-        parts=compare_resumed(first, run, wanted, pair) if run.is_finished else (),
+        parts=compare_resumed(undisturbed[0], run, wanted, pair) if run.is_finished else (),
         began=run.began,
         took_s=run.duration_s,
-        undisturbed_s=first.duration_s,
+        # The first read everything from disk, and may have run in another way.
+        undisturbed_s=undisturbed[1].duration_s,
     )
 
 
-def _with_estimates(first: Shown, shown: Sequence[Shown], killed: Sequence[Killed], wanted: Wanted) -> list[Killed]:
+def _with_estimates(
+    first: Shown, shown: Sequence[Shown], killed: Sequence[Killed], wanted: Wanted, last_step: int | None
+) -> list[Killed]:
     """All runs together are known better than each alone."""
     finished = [run for run in shown if run.is_finished]
-    parts = dict(zip((run.name for run in finished), statistical_parts(first, finished, wanted), strict=False))
+    of_runs = statistical_parts(first, finished, wanted, last_step)
+    parts = dict(zip((run.name for run in finished), of_runs, strict=False))
     return [
         msgspec.structs.replace(one, parts=(*one.parts, parts[one.name])) if one.name in parts else one
         for one in killed

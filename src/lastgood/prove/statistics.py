@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from lastgood.prove.difference import Comparison, Difference, Kind, join, not_comparable
+from lastgood.prove.difference import Comparison, Difference, Kind, differs, join, not_comparable
 from lastgood.prove.values import printed_number
 
 BOUND = 3.0
@@ -76,6 +76,17 @@ class Test(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class Lacking(msgspec.Struct, frozen=True, kw_only=True):
+    """A value that the undisturbed run has an estimate of, and another run has not."""
+
+    name: str
+    run: str
+    left: Estimate
+
+    def __str__(self) -> str:
+        return f"{self.name}, {self.run}: no estimate in finite numbers, where the undisturbed run has one"
+
+
 class StatisticalComparison(msgspec.Struct, frozen=True, kw_only=True):
     """All comparisons of a proof, and what they may be trusted for."""
 
@@ -84,11 +95,12 @@ class StatisticalComparison(msgspec.Struct, frozen=True, kw_only=True):
     """As it was asked for."""
     false_alarm: float
     """Probability that any of the comparisons alarms, if all runs are equal."""
+    lacking: tuple[Lacking, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
     def is_within(self) -> bool:
-        return bool(self.tests) and all(test.is_within for test in self.tests)
+        return bool(self.tests) and not self.lacking and all(test.is_within for test in self.tests)
 
     @property
     def worst(self) -> Test | None:
@@ -96,13 +108,14 @@ class StatisticalComparison(msgspec.Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         if self.worst is None:
-            return "no estimate to compare: " + "; ".join(self.notes)
+            return "no estimate to compare: " + "; ".join(map(str, (*self.lacking, *self.notes)))
         outside = sum(not test.is_within for test in self.tests)
         how_sure = f"for all together (a false alarm: {self.false_alarm:.2g})"
         lines = [
             f"{outside} of {len(self.tests)} comparisons beyond the bound of {self.bound:g} standard errors {how_sure}",
             f"{'worst' if outside else 'furthest'}: {self.worst}",
         ]
+        lines += map(str, self.lacking)
         return "\n".join([*lines, self.sensitivity] if self.sensitivity else lines)
 
     @property
@@ -169,11 +182,15 @@ def compare_estimates(
     if not bound > 0:
         raise ValueError("a bound is a positive number of standard errors")
     pairs: list[tuple[str, str, Estimate]] = []
+    lacking: list[Lacking] = []
     notes: list[str] = []
     for name in left:
         found = [(f"run {number}", right[name]) for number, right in enumerate(rights, 1) if name in right]
-        if len(found) < len(rights):
-            notes.append(f"{name}: {len(rights) - len(found)} of {len(rights)} runs have no estimate of it")
+        lacking += [
+            Lacking(name=name, run=f"run {number}", left=left[name])
+            for number, right in enumerate(rights, 1)
+            if name not in right
+        ]
         pairs += [(name, run, one) for run, one in found]
         if len({one for _, one in found}) > 1:
             pairs.append((name, f"{len(found)} runs together", combined([one for _, one in found])))
@@ -184,7 +201,9 @@ def compare_estimates(
         ]
     share = false_alarm_of(bound) / max(1, len(pairs))
     tests = tuple(_test(name, run, left[name], right, share) for name, run, right in pairs)
-    return StatisticalComparison(tests=tests, bound=bound, false_alarm=false_alarm_of(bound), notes=tuple(notes))
+    return StatisticalComparison(
+        tests=tests, bound=bound, false_alarm=false_alarm_of(bound), lacking=tuple(lacking), notes=tuple(notes)
+    )
 
 
 def compare_statistically(
@@ -200,9 +219,19 @@ def compare_statistically(
 
 def as_comparison(found: StatisticalComparison) -> Comparison:
     """The answer like any other: within the bound, or not."""
-    if not found.tests:
+    if not found.tests and not found.lacking:
         return not_comparable(*(found.notes or ("there is no estimate with an error",)))
-    parts = []
+    parts = [
+        differs(
+            Difference(
+                what=f"{one.name} ({one.run})",
+                left=repr(one.left.value),
+                right="",
+                reason="the other run has no such estimate in finite numbers",
+            )
+        )
+        for one in found.lacking
+    ]
     for test in found.tests:
         apart = abs(test.right.value - test.left.value)
         magnitude = max(abs(test.left.value), abs(test.right.value))
@@ -235,6 +264,11 @@ def as_comparison(found: StatisticalComparison) -> Comparison:
     sure = f"equal runs would be told apart with a probability of {found.false_alarm:.2g}, in any of the comparisons"
     notes = (*found.notes, *([found.sensitivity] if found.sensitivity else []), sure)
     return msgspec.structs.replace(join(parts), notes=notes)
+
+
+def without_estimate(series: Series, names: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """The names of which a run has no estimate, each with what is missing."""
+    return _estimates(series, names)[1]
 
 
 def _estimates(series: Series, names: Sequence[tuple[str, str]]) -> tuple[dict[str, Estimate], dict[str, str]]:

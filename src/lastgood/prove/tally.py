@@ -44,6 +44,11 @@ class Tally:
             if value is not None and (by not in self._largest or value > getattr(self._largest[by], by)):
                 self._largest[by] = difference
 
+    @property
+    def is_empty(self) -> bool:
+        """Nothing was held against anything."""
+        return not self.compared and not self._others
+
     def join(self, comparison: Comparison) -> None:
         self.beyond_in_all += comparison.beyond
         self._others.append(comparison)

@@ -12,7 +12,7 @@ from lastgood.core.layout import JOB_FILE
 from lastgood.core.manifest import Manifest
 from lastgood.prove.checkpoint_state import checkpoints_by_step, compare_jobs
 from lastgood.prove.comparing import FILES, STATE, VALUES
-from lastgood.prove.difference import Comparison, Tolerance
+from lastgood.prove.difference import Comparison, Tolerance, settled
 from lastgood.prove.files import Rule
 from lastgood.prove.paths import compare_paths
 from lastgood.prove.series import compare_series, series_of_job, told_steps
@@ -69,18 +69,19 @@ def compare_two(left: Path, right: Path, tolerance: Tolerance) -> TwoRuns:
 
 
 def _judged(parts: tuple[tuple[str, Comparison], ...], notes: tuple[str, ...], ends: str) -> TwoRuns:
-    known = [(name, found) for name, found in parts if found.kind != "not comparable"]
-    told = ", ".join(f"{found.compared:,} {name}" for name, found in known)
-    differing = [(name, found) for name, found in known if found.kind == "differs"]
+    parts = tuple((name, settled(found, "there is nothing in either")) for name, found in parts)
+    told = ", ".join(f"{found.compared:,} {name}" for name, found in parts)
+    differing = [(name, found) for name, found in parts if found.kind == "differs"]
+    unknown = [(name, found) for name, found in parts if found.kind == "not comparable"]
     if differing:
         name, found = differing[0]
         return TwoRuns(Answer.DIVERGED, f"{name}: {found.first_beyond or found.first}", parts, notes)
     if ends:
         return TwoRuns(Answer.DIVERGED, ends, parts, notes)
-    if not known:
-        why = "; ".join(note for _, found in parts for note in found.notes)
-        return TwoRuns(Answer.UNKNOWN, f"nothing could be compared{why and ': '}{why}", parts, notes)
-    if any(found.kind == "within" for _, found in known):
+    if unknown:
+        name, found = unknown[0]
+        return TwoRuns(Answer.UNKNOWN, f"{name} {found}", parts, notes)
+    if any(found.kind == "within" for _, found in parts):
         return TwoRuns(Answer.WITHIN, f"{told} compared: not all equal, and all within what was allowed", parts, notes)
     return TwoRuns(Answer.IDENTICAL, f"{told} equal bit for bit", parts, notes)
 

@@ -88,6 +88,7 @@ class Killed(msgspec.Struct, frozen=True):
     """Seconds since 1970."""
     took_s: float = 0.0
     undisturbed_s: float = 0.0
+    """How long the whole work takes, started in the same way."""
 
 
 class Judged(msgspec.Struct, frozen=True):
@@ -144,6 +145,7 @@ def _findings(run: Killed, pair: Sequence[Part]) -> list[tuple[Answer, str]]:
         found.append((Answer.DID_NOT_RESUME, f"after the kill it ended with {_ending(run)}"))
     else:
         found += _of_numbers(run, pair)
+        found += _not_compared(run)
         found += _of_time(run)
     return found
 
@@ -171,53 +173,85 @@ def _of_resume(hit: Hit, resumed: Resumed) -> list[tuple[Answer, str]]:
 
 
 def _of_numbers(run: Killed, pair: Sequence[Part]) -> list[tuple[Answer, str]]:
-    for part in run.parts:
-        if part.ends_elsewhere:
+    others = {part.name: part for part in pair if part.differs}
+    differing = [part for part in run.parts if part.differs]
+    for part in differing:
+        if part.ends_elsewhere and not (part.name in others and others[part.name].ends_elsewhere):
             text = f"it ended at step {part.ends_at}, the undisturbed run at step {part.should_end_at}"
             return [(Answer.DIVERGED, text)]
-    differing = [part for part in run.parts if part.differs]
-    if not differing:
-        return []
-    first = _first_of(differing)
-    others = [part for part in pair if part.differs]
-    if not others:
-        return [(Answer.DIVERGED, f"it ended with exit code 0 and other numbers; first: {first}")]
-    if _largest(others) == float("inf") > _largest(differing):
+    found = [_beside(part, others[part.name]) for part in differing if part.name in others]
+    if new := [part for part in differing if part.name not in others]:
+        where = ", where two undisturbed runs are equal" if others else ""
+        text = f"it ended with exit code 0 and other numbers{where}; first: {_first_of(new)}"
+        found.insert(0, (Answer.DIVERGED, text))
+    return found
+
+
+def _beside(part: Part, other: Part) -> tuple[Answer, str]:
+    """What differs after the resume, beside what differs of the same kind between two undisturbed runs."""
+    if part.comparison.kind != "differs":
+        return Answer.NOT_DETERMINISTIC, "it ended at another step, and so did two undisturbed runs"
+    first = _first_of([part])
+    if _largest(other) == float("inf") > _largest(part):
         text = "two undisturbed runs are equal in all numbers, and this one is not"
-        return [(Answer.DIVERGED, f"it ended with exit code 0, and {text}; first: {first}")]
-    sizes = f"{_as_share(_largest(differing))} against {_as_share(_largest(others))}"
-    if _largest(differing) <= _NO_MORE * _largest(others):
+        return Answer.DIVERGED, f"it ended with exit code 0, and {text}; first: {first}"
+    sizes = f"{_as_share(_largest(part))} against {_as_share(_largest(other))}"
+    if _largest(part) <= _NO_MORE * _largest(other):
         text = f"the resumed run differs from an undisturbed one no more than two undisturbed ones do: {sizes}"
-        return [(Answer.NOT_DETERMINISTIC, text)]
+        return Answer.NOT_DETERMINISTIC, text
     text = f"two undisturbed runs differ already, and the resumed one differs more: {sizes}; first: {first}"
-    return [(Answer.DIVERGED, text)]
+    return Answer.DIVERGED, text
 
 
 _NO_MORE = 3.0
 """The difference of one pair of runs is one sample: others like it may be somewhat larger."""
 
 
+def _not_compared(run: Killed) -> list[tuple[Answer, str]]:
+    """That the rest is equal does not answer for what cannot be compared."""
+    return [
+        (Answer.UNKNOWN, f"{part.name} {part.comparison}")
+        for part in run.parts
+        if part.comparison.kind == "not comparable"
+    ]
+
+
 def _of_time(run: Killed) -> list[tuple[Answer, str]]:
     """Where no step can be seen, a job that begins anew shows in the time that it takes."""
-    last = [hit for hit in run.hits if hit.is_hit][-1:]
-    if not last or any(one.step is not None for one in run.resumed) or not run.undisturbed_s:
+    hits = [hit for hit in run.hits if hit.is_hit]
+    if not hits or hits[-1].step is not None or any(one.step is not None for one in run.resumed):
         return []
-    before_s = last[0].at - run.began
-    after_s = run.took_s - before_s
-    if last[0].step is None and after_s > 0.95 * run.undisturbed_s and before_s > 0.3 * run.undisturbed_s:
-        text = "no step can be seen, and it took as long after the kill as from zero: give --step-pattern"
-        return [(Answer.UNKNOWN, text)]
-    return []
+    saved_s = _saved_s(run, hits)
+    after_s = run.began + run.took_s - hits[-1].at
+    if saved_s < _LEAST_SAVED * run.undisturbed_s:
+        text = "its newest checkpoint was so early that going on from there takes about as long as beginning at zero"
+    elif after_s > run.undisturbed_s - saved_s / 2:
+        text = f"it took {duration(after_s)} after the kill, nearer to all of its work than to what was left to do"
+    else:
+        return []
+    return [(Answer.UNKNOWN, f"no step can be seen, and {text}: give --step-pattern")]
+
+
+_LEAST_SAVED = 0.1
+"""Of an undisturbed run: two runs of the same work may well differ by half of that."""
+
+
+def _saved_s(run: Killed, hits: Sequence[Hit]) -> float:
+    """How long it takes undisturbed to come to the newest checkpoint that was there before the last kill; 0 if none was."""
+    began, saved_s = run.began, 0.0
+    for hit, resumed in zip(hits, run.resumed, strict=False):
+        saved_s += max((resumed.newest_at or began) - began, 0.0)
+        began = hit.at
+    return saved_s
 
 
 def _equal(run: Killed) -> tuple[Answer, str]:
-    known = [part for part in run.parts if part.comparison.kind in ("identical", "within")]
-    unknown = [part for part in run.parts if part.comparison.kind == "not comparable"]
-    if not known:
-        notes = [note for part in unknown for note in part.comparison.notes]
+    compared = [part for part in run.parts if part.comparison.compared]
+    if not compared:
+        notes = [note for part in run.parts for note in part.comparison.notes]
         return Answer.UNKNOWN, "nothing could be compared" + (f": {'; '.join(notes[:3])}" if notes else "")
-    told = ", ".join(f"{part.comparison.compared:,} {part.name}" for part in known if part.comparison.compared)
-    if any(part.comparison.kind == "within" for part in known):
+    told = ", ".join(f"{part.comparison.compared:,} {part.name}" for part in compared)
+    if any(part.comparison.kind == "within" for part in compared):
         return Answer.WITHIN, f"{told} compared: not all equal, and all within what was allowed"
     return Answer.IDENTICAL, f"{told} equal bit for bit"
 
@@ -251,10 +285,10 @@ def _first_of(parts: Sequence[Part]) -> Difference | None:
     return min(firsts, key=lambda one: (one.step is None, one.step or 0), default=None)
 
 
-def _largest(parts: Sequence[Part]) -> float:
+def _largest(part: Part) -> float:
     """Relative; infinite for what is no number."""
-    found = [part.comparison.largest_relative for part in parts]
-    return max((one.relative for one in found if one is not None and one.relative is not None), default=float("inf"))
+    one = part.comparison.largest_relative
+    return one.relative if one is not None and one.relative is not None else float("inf")
 
 
 def _as_share(relative: float) -> str:
