@@ -131,6 +131,17 @@ def test_a_drill_that_is_told_to_end_removes_its_directory_only_if_all_is_undone
     assert (told, "n7 is still down" in err, str(left) in err) == (code, True, True)
 
 
+def test_links_through_which_the_job_can_write_are_named(
+    capsys: pytest.CaptureFixture[str], temporary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "user").mkdir()
+    (tmp_path / "user" / "data").symlink_to(temporary)
+    monkeypatch.chdir(tmp_path / "user")
+    drill_that_raises(KeyboardInterrupt(), monkeypatch)
+    said = run(capsys, "--", "true")[2]
+    assert f"changes your own files: data -> {temporary}" in said
+
+
 def test_an_application_whose_files_are_not_named_is_not_waited_for_in_a_save() -> None:
     def faults(**given: object) -> list[str]:
         usual = {"again": False, "app": None, "checkpoints": ""}

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from lastgood.drill.filesystem import mounting
 from lastgood.drill.filesystem.changes import ChangeLog
 from lastgood.drill.filesystem.disk import FaultyDisk
 from lastgood.drill.filesystem.faults import checkpoint_directory
-from lastgood.drill.filesystem.table import Effects, Failure, FaultTable
+from lastgood.drill.filesystem.table import Failure, FaultTable
 from lastgood.trial.target import Way
 
 needs_fuse = pytest.mark.skipif(bool(mounting.missing()), reason=mounting.missing() or "-")
@@ -64,21 +65,24 @@ class Clock:
 def test_a_bandwidth_is_shared_and_kept_exactly() -> None:
     clock = Clock()
     table = FaultTable(clock=clock, sleep=clock.sleep)
-    table.slow(0.0, 1000.0)
+    slow = table.slow(0.0, 1000.0)
+    table.move(0)
+    assert not table.was_felt(slow)
     for size in (500, 1500):
         table.move(size)
     assert clock.now == pytest.approx(102.0)
     table.heal()
     table.move(10**9)
     assert clock.now == pytest.approx(102.0)
-    assert table.effects().delayed_s == pytest.approx(2.0)
+    assert table.was_felt(slow)
 
 
 def test_a_delay_holds_back_changes_only() -> None:
     clock = Clock()
     table = FaultTable(clock=clock, sleep=clock.sleep)
-    table.slow(0.5, 0.0)
+    slow = table.slow(0.5, 0.0)
     table.enter("read")
+    assert not table.was_felt(slow)
     table.enter("write", changes=True)
     assert clock.now == pytest.approx(100.5)
 
@@ -90,7 +94,19 @@ def test_failures_are_counted_from_when_they_are_set() -> None:
     assert [table.enter("fsync", changes=True) for _ in range(4)] == [0, errno.EIO, errno.EIO, 0]
     table.fail(Failure("change", errno.ENOSPC, nth=1, count=1))
     assert [table.enter("read"), table.enter("mkdir", changes=True)] == [0, errno.ENOSPC]
-    assert table.effects().failed == {"fsync": 2, "mkdir": 1}
+
+
+def test_each_fault_of_a_disk_is_felt_by_itself() -> None:
+    table = FaultTable(sleep=lambda _: None)
+    write, rename = (table.fail(Failure(name, errno.EIO, nth=1, count=1)) for name in ("write", "rename"))
+    full, slow = table.fill(0), table.slow(1.0)
+    with pytest.raises(OSError, match="No space left"):
+        table.take(1)
+    assert [table.was_felt(fault) for fault in (write, rename, full, slow)] == [False, False, True, False]
+    table.enter("rename", changes=True)
+    assert [table.was_felt(fault) for fault in (write, rename, full, slow)] == [False, True, True, True]
+    table.heal()
+    assert not table.was_felt(table.fail(Failure("rename", errno.EIO, nth=1, count=1)))
 
 
 def test_only_changes_that_match_are_counted_towards_a_kill() -> None:
@@ -174,7 +190,8 @@ def test_programs_find_what_they_expect_of_a_disk(disk: FaultyDisk) -> None:
 def test_a_full_disk_takes_what_fits_and_has_space_again_after_a_deletion(disk: FaultyDisk) -> None:
     path = disk.path
     (path / "old").write_bytes(bytes(50_000))
-    disk.fill(left_bytes=10_000)
+    full = disk.fill(left_bytes=10_000)
+    assert not disk.was_felt(full)
     assert os.statvfs(path).f_bavail * os.statvfs(path).f_frsize <= 10_000
     with (path / "new").open("wb", buffering=0) as file:
         assert file.write(bytes(30_000)) == 10_000, "as a real disk: the part that fits"
@@ -183,7 +200,7 @@ def test_a_full_disk_takes_what_fits_and_has_space_again_after_a_deletion(disk: 
         assert os.pwrite(file.fileno(), b"again", 0) == 5, "overwriting needs no space"
         (path / "old").unlink()
         assert file.write(bytes(40_000)) == 40_000
-    assert disk.effects().refused_for_space == 2
+    assert disk.was_felt(full)
     disk.heal()
     (path / "more").write_bytes(bytes(100_000))
     assert (path / "more").stat().st_size == 100_000
@@ -213,11 +230,34 @@ FAILING: dict[str, Callable[[Path], object]] = {
 def test_a_call_of_each_name_fails_once_and_then_works(disk: FaultyDisk) -> None:
     for name, call in FAILING.items():
         (disk.path / "before").write_text("was there")
-        disk.fail(name, errno.EIO)
+        fault = disk.fail(name, errno.EIO)
         assert refused(lambda call=call: call(disk.path)) == "EIO", name
         assert refused(lambda call=call: call(disk.path)) == "", name
+        assert disk.was_felt(fault), name
         disk.heal()
-    assert set(disk.effects().failed) == set(FAILING)
+
+
+@needs_fuse
+@pytest.mark.slow
+def test_whoever_is_spared_finds_the_disk_as_it_is_and_does_not_use_up_its_faults(tmp_path: Path) -> None:
+    path = tmp_path / "disk"
+    path.mkdir()
+    (path / "before").write_text("was there")
+    words = [sys.executable, "-c", f"open({str(path / 'before')!r}).read()"]
+    with FaultyDisk(path, spared_pid=os.getpid()) as disk, ThreadPoolExecutor(1) as thread:
+        for operation in ("open", "read"):
+            fault = disk.fail(operation, errno.EIO)
+            for look in (FAILING["open"], lambda path: thread.submit(FAILING["open"], path).result()):
+                assert refused(lambda look=look: look(path)) == "", operation
+            assert not disk.was_felt(fault)
+            said = subprocess.run(words, capture_output=True, text=True, check=False).stderr
+            assert "Input/output error" in said, operation
+            assert disk.was_felt(fault)
+            disk.heal()
+        slow, full = disk.slow(bytes_per_s=1e6), disk.fill(0)
+        (path / "copied").mkdir()
+        assert (path / "copied" / "file").write_bytes(bytes(10_000_000)) == 10_000_000
+        assert not disk.was_felt(slow) and not disk.was_felt(full)
 
 
 @needs_fuse
@@ -359,11 +399,37 @@ def test_two_faults_share_a_disk_and_it_goes_with_the_last(tmp_path: Path) -> No
         full.take_down(scene)
         assert os.path.ismount(work)
         injected = slow.inject(scene)
-        assert slow.took_effect(scene, injected) is False
         (work / "file").write_bytes(bytes(50_000))
-        assert slow.took_effect(scene, injected) is True
+        assert slow.took_effect(scene, injected) is False, "it was the drill itself"
+        scene.trial.start()
+        assert scene.wait_until(lambda _: slow.took_effect(scene, injected), 60)
     assert not os.path.ismount(work)
 
 
-def test_effects_begin_with_nothing() -> None:
-    assert FaultTable().effects() == Effects({}, 0, 0.0)
+@needs_fuse
+@pytest.mark.slow
+def test_the_drills_own_looks_leave_an_error_to_the_job(tmp_path: Path) -> None:
+    target = target_of(program(tmp_path / "src", WITH_LIBRARY), "40")
+    with scene_with("disk-error", {"operation": "open"}, target, Way.LASTGOOD, tmp_path) as (fault, scene):
+        injected = fault.inject(scene)
+        place = scene.trial.place
+        place.job.joinpath("file").write_text("x")
+        for _ in range(3):
+            assert place.job.joinpath("file").read_text() == "x"
+        assert not fault.took_effect(scene, injected)
+        scene.trial.start()
+        assert scene.wait_until(lambda _: fault.took_effect(scene, injected), 60)
+
+
+@needs_fuse
+@pytest.mark.slow
+def test_a_job_begins_from_nothing_again_while_its_disk_is_full(tmp_path: Path) -> None:
+    target = target_of(program(tmp_path / "src", REPLACED), "60", checkpoints="ckpt.bin")
+    with scene_with("disk-full", {}, target, Way.FROM_NOTHING, tmp_path) as (fault, scene):
+        scene.trial.start()
+        assert scene.wait_until(lambda sight: (sight.step or 0) > 12, 60)
+        fault.inject(scene)
+        scene.wait_until(lambda sight: not sight.is_running, 60)
+        scene.trial.start()
+        assert scene.wait_until(lambda sight: sight.start == 2 and (sight.step or 0) > 2, 60)
+        assert not (scene.trial.place.work / "ckpt.bin").exists()

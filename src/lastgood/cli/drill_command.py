@@ -144,6 +144,7 @@ def _drill(arguments: argparse.Namespace, call: "Call") -> int:
     from lastgood.drill.whole import check, run_drill
     from lastgood.launch.process import check_command
     from lastgood.trial.deferring import EndedError, ending_by_exception
+    from lastgood.trial.place import links_out
     from lastgood.trial.target import step_finder
 
     if not call.target.command:
@@ -162,6 +163,9 @@ def _drill(arguments: argparse.Namespace, call: "Call") -> int:
     if arguments.load:
         parse_load(arguments.load)
     run = drill_slurm.slurm_runner(arguments) if arguments.slurm else run_drill
+    if links := links_out(call.target):
+        more = f" and {len(links) - 3} more" if len(links) > 3 else ""
+        _say(f"what the job writes through these links changes your own files: {', '.join(links[:3])}{more}")
     request = _request(arguments, call, specs, seed)
     try:
         with ending_by_exception(), drill_slurm.pressure(arguments, request.root) as load_done:

@@ -19,7 +19,7 @@ import msgspec
 from lastgood.core.errors import UsageError
 from lastgood.core.units import byte_size
 from lastgood.store.durable import explained
-from lastgood.trial.target import Target
+from lastgood.trial.target import RUN, Target
 
 LEFT_OUT = (".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", ".pytest_cache", ".mypy_cache")
 """Never copied: no job reads them."""
@@ -89,23 +89,46 @@ def copy_work(target: Target, place: Place, avoid: Path) -> None:
             safe="nothing was started",
             remedy="name what is not needed with --leave-out, or large inputs that are only read by their absolute path",
         )
+    _refuse_own_checkpoints(files, target)
     place.work.mkdir(exist_ok=True)
     for file in files:
         to = place.work / file.relative_to(target.directory)
         to.parent.mkdir(parents=True, exist_ok=True)
-        if file.is_dir() and not file.is_symlink():
+        if file.is_symlink():
+            to.symlink_to(_leads_to(file, target))
+        elif file.is_dir():
             # Empty: programs write into it, and some do not make it.
             to.mkdir(exist_ok=True)
         else:
-            shutil.copy2(file, to, follow_symlinks=False)
+            shutil.copy2(file, to)
+
+
+def links_out(target: Target) -> list[str]:
+    """Links of the user's directory, as "link -> where it leads", through which a trial can change what is not copied."""
+    files = _files(target.directory, (*LEFT_OUT, *target.leave_out), Path())
+    links = [(file, _leads_to(file, target)) for file in files if file.is_symlink()]
+    return [f"{link.relative_to(target.directory)} -> {to}" for link, to in links if os.path.isabs(to)]
+
+
+def _refuse_own_checkpoints(files: Sequence[Path], target: Target) -> None:
+    """Behind such a link a trial would go on from the user's checkpoints, and delete them in its turn."""
+    pattern = target.directory / target.checkpoints.replace(RUN, ".")
+    for link in {pattern, *pattern.parents}.intersection(file for file in files if file.is_symlink()):
+        if target.checkpoints and os.path.isabs(_leads_to(link, target)):
+            raise UsageError(
+                f"{link} leads out of the directory that is copied: the checkpoints would be your own",
+                safe="nothing was started",
+                remedy=f"--leave-out {link.name}: the command then makes its own",
+            )
 
 
 def clear(place: Place, target: Target) -> None:
     """Take away all that the trial has written: its job, its memory of it, and its files."""
     for path in (place.job, place.work, place.state):
         shutil.rmtree(path, ignore_errors=True)
-    place.state.mkdir()
-    copy_work(target, place, avoid=place.root)
+    with explained("make the directory of a trial anew", place.path):
+        place.state.mkdir()
+        copy_work(target, place, avoid=place.root)
 
 
 def remove(path: Path) -> None:
@@ -132,16 +155,23 @@ def _files(directory: Path, left_out: Sequence[str], avoid: Path) -> Iterator[Pa
     """Files and links, and directories that are empty."""
     for at, directories, names in os.walk(directory):
         here = Path(at)
-        directories[:] = [
-            d
-            for d in directories
-            if not _matches(d, left_out) and (here / d).resolve() != avoid and not (here / d).is_symlink()
-        ]
+        directories[:] = [d for d in directories if not _matches(d, left_out) and (here / d).resolve() != avoid]
+        # Where they lead is not walked through.
+        yield from (here / d for d in directories if (here / d).is_symlink())
         for name in names:
             if not _matches(name, left_out) and ((here / name).is_file() or (here / name).is_symlink()):
                 yield here / name
         if not directories and not names and here != directory:
             yield here
+
+
+def _leads_to(link: Path, target: Target) -> str:
+    """What a copy of the link says: the same, if that is copied, too; otherwise where the link leads, as an absolute path."""
+    told = os.readlink(link)
+    there = Path(os.path.normpath(link.parent / told))
+    inside = there.relative_to(target.directory).parts if there.is_relative_to(target.directory) else None
+    is_copied = inside is not None and not any(_matches(part, LEFT_OUT) for part in inside)
+    return told if os.path.isabs(told) or is_copied else str(there)
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:

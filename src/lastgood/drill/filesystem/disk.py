@@ -17,7 +17,7 @@ from typing import Any
 from lastgood.drill.filesystem import mounting
 from lastgood.drill.filesystem.changes import Change
 from lastgood.drill.filesystem.mounting import Channel
-from lastgood.drill.filesystem.table import Effects, Failure
+from lastgood.drill.filesystem.table import Failure
 
 SERVER = ("-m", "lastgood.drill.filesystem.passing")
 
@@ -25,8 +25,10 @@ SERVER = ("-m", "lastgood.drill.filesystem.passing")
 class FaultyDisk:
     """Mounted between `open` and `close`. Raises LastgoodError where it cannot be mounted."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, spared_pid: int = 0) -> None:
+        """`spared_pid`: a process that finds the disk as it is, and whose calls do not count."""
         self.path = path
+        self._spared_pid = spared_pid
         self._stack = ExitStack()
         self._channel: Channel | None = None
 
@@ -41,23 +43,24 @@ class FaultyDisk:
         if self._channel is None:
             self.path.mkdir(parents=True, exist_ok=True)
             self._channel = self._stack.enter_context(mounting.mounted(SERVER, self.path))
+            self._ask("spare", self._spared_pid)
 
     def close(self) -> None:
         """Unmount it, also while it is used. May be called again."""
         self._channel = None
         self._stack.close()
 
-    def fill(self, left_bytes: int = 0) -> None:
-        """ENOSPC once so many more bytes are used; free space is shown accordingly."""
-        self._ask("fill", left_bytes)
+    def fill(self, left_bytes: int = 0) -> int:
+        """ENOSPC once so many more bytes are used; free space is shown accordingly. The fault's number, for `was_felt`."""
+        return int(self._ask("fill", left_bytes))
 
-    def fail(self, operation: str, error: int, *, nth: int = 1, count: int = 1) -> None:
-        """Answer calls of that name with an error, from the nth on, counted from now."""
-        self._ask("fail", Failure(operation, error, nth, count))
+    def fail(self, operation: str, error: int, *, nth: int = 1, count: int = 1) -> int:
+        """Answer calls of that name with an error, from the nth on, counted from now. The fault's number."""
+        return int(self._ask("fail", Failure(operation, error, nth, count)))
 
-    def slow(self, delay_s: float = 0.0, *, bytes_per_s: float = 0.0) -> None:
-        """Each change takes that much longer; reads and writes have that bandwidth together."""
-        self._ask("slow", delay_s, bytes_per_s)
+    def slow(self, delay_s: float = 0.0, *, bytes_per_s: float = 0.0) -> int:
+        """Each change takes that much longer; reads and writes have that bandwidth together. The fault's number."""
+        return int(self._ask("slow", delay_s, bytes_per_s))
 
     def heal(self) -> None:
         """As if nothing had been: no errors, no delay, all the space that there is."""
@@ -67,10 +70,9 @@ class FaultyDisk:
         """How often each call was asked for since it was mounted, or healed."""
         return dict(self._ask("counts"))
 
-    def effects(self) -> Effects:
-        """What came of the faults so far."""
-        effects: Effects = self._ask("effects")
-        return effects
+    def was_felt(self, fault: int) -> bool:
+        """A call was refused, or held back, by the fault of that number."""
+        return bool(self._ask("was_felt", fault))
 
     def watch(self, patterns: Sequence[str] = ("*",), *, killed_from: int = 0) -> None:
         """From now on, note changes of paths that match. Whoever asks for the `killed_from`-th of them is killed right

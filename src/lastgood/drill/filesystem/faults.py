@@ -5,6 +5,7 @@ command is first started, out of the way until the fault is injected, and again 
 """
 
 import errno
+import os
 import time
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -15,7 +16,6 @@ from lastgood.core.units import byte_size, duration, parse_byte_size
 from lastgood.drill.fault import Call, Consequence, Fault, Injected, NoVictimError, Options, Scene
 from lastgood.drill.filesystem import mounting
 from lastgood.drill.filesystem.disk import FaultyDisk
-from lastgood.drill.filesystem.table import Effects
 from lastgood.trial.place import Place
 from lastgood.trial.target import RUN, Target, Way
 
@@ -40,7 +40,7 @@ class DiskFault(Fault):
         self._where = options.choice("where", "auto", _WHERE)
         self.lasts_s = options.duration_s("for", "10s") or None
         self._path: Path | None = None
-        self._before = Effects({}, 0, 0.0)
+        self._number = 0
 
     def missing(self, call: Call) -> str:
         if self._where == "checkpoints" and not call.target.checkpoints:
@@ -52,7 +52,8 @@ class DiskFault(Fault):
     def prepare(self, scene: Scene) -> None:
         trial = scene.trial
         path = _directory(self._where, trial.target, trial.way, trial.place)
-        disk, users = _shared.get(path, (FaultyDisk(path), 0))
+        # The drill looks all the time, by what lies on that disk: only what the job asks of it counts.
+        disk, users = _shared.get(path, (FaultyDisk(path, spared_pid=os.getpid()), 0))
         disk.open()
         _shared[path] = (disk, users + 1)
         self._path = path
@@ -61,14 +62,13 @@ class DiskFault(Fault):
         disk = self._disk
         if disk is None or self._path is None:
             raise NoVictimError("the disk was not set up")
-        self._before = disk.effects()
         at = time.time()
-        self.spoil(disk)
+        self._number = self.spoil(disk)
         return Injected(at, f"{self.words()} ({self._path.name}/)", paths=(str(self._path),), evidence=self.evidence())
 
     @abstractmethod
-    def spoil(self, disk: FaultyDisk) -> None:
-        """Begin with it."""
+    def spoil(self, disk: FaultyDisk) -> int:
+        """Begin with it; the number that the disk gives it."""
 
     @abstractmethod
     def words(self) -> str:
@@ -76,6 +76,9 @@ class DiskFault(Fault):
 
     def evidence(self) -> dict[str, Any]:
         return {}
+
+    def took_effect(self, scene: Scene, injected: Injected) -> bool:
+        return (disk := self._disk) is not None and disk.was_felt(self._number)
 
     def heal(self, scene: Scene) -> None:
         if (disk := self._disk) is not None:
@@ -95,14 +98,6 @@ class DiskFault(Fault):
     def _disk(self) -> FaultyDisk | None:
         return _shared[self._path][0] if self._path in _shared else None
 
-    def _since(self) -> tuple[int, int, float]:
-        """(calls answered with an error, those for want of space, seconds of delay) since the injection."""
-        if (disk := self._disk) is None:
-            return 0, 0, 0.0
-        now, before = disk.effects(), self._before
-        failed = sum(now.failed.values()) - sum(before.failed.values())
-        return failed, now.refused_for_space - before.refused_for_space, now.delayed_s - before.delayed_s
-
 
 class DiskFull(DiskFault):
     name: ClassVar[str] = "disk-full"
@@ -116,14 +111,11 @@ class DiskFull(DiskFault):
         super().__init__(options)
         self._left_bytes = parse_byte_size(options.text("left", "0"))
 
-    def spoil(self, disk: FaultyDisk) -> None:
-        disk.fill(self._left_bytes)
+    def spoil(self, disk: FaultyDisk) -> int:
+        return disk.fill(self._left_bytes)
 
     def words(self) -> str:
         return f"{byte_size(self._left_bytes)} are left on the disk" if self._left_bytes else "the disk is full"
-
-    def took_effect(self, scene: Scene, injected: Injected) -> bool:
-        return self._since()[1] > 0
 
 
 class DiskSlow(DiskFault):
@@ -141,16 +133,13 @@ class DiskSlow(DiskFault):
         self._bytes_per_s = parse_byte_size(bandwidth.removesuffix("/s")) if bandwidth else 0
         self._delay_s = options.duration_s("delay", "" if bandwidth else "50ms")
 
-    def spoil(self, disk: FaultyDisk) -> None:
-        disk.slow(self._delay_s, bytes_per_s=self._bytes_per_s)
+    def spoil(self, disk: FaultyDisk) -> int:
+        return disk.slow(self._delay_s, bytes_per_s=self._bytes_per_s)
 
     def words(self) -> str:
         slow = [f"each change takes {duration(self._delay_s)} longer"] if self._delay_s else []
         slow += [f"no more than {byte_size(self._bytes_per_s)} in a second"] if self._bytes_per_s else []
         return f"the disk is slow: {', '.join(slow)}"
-
-    def took_effect(self, scene: Scene, injected: Injected) -> bool:
-        return self._since()[2] > 0
 
 
 class DiskError(DiskFault):
@@ -171,16 +160,13 @@ class DiskError(DiskFault):
         self._count = options.count("count", 1, least=1)
         self._error = options.choice("error", "EIO", tuple(sorted(errno.errorcode.values())))
 
-    def spoil(self, disk: FaultyDisk) -> None:
-        disk.fail(self._operation, getattr(errno, self._error), nth=self._nth, count=self._count)
+    def spoil(self, disk: FaultyDisk) -> int:
+        return disk.fail(self._operation, getattr(errno, self._error), nth=self._nth, count=self._count)
 
     def words(self) -> str:
         name = "change" if self._operation == "change" else self._operation
         which = f"{name} {self._nth}" if self._count == 1 else f"{name} {self._nth} to {self._nth + self._count - 1}"
         return f"{which} from here on answered with {self._error}"
-
-    def took_effect(self, scene: Scene, injected: Injected) -> bool:
-        return self._since()[0] > 0
 
 
 def _directory(where: str, target: Target, way: Way, place: Place) -> Path:

@@ -27,17 +27,6 @@ class Failure(msgspec.Struct, frozen=True):
     """How many fail from there on."""
 
 
-class Effects(msgspec.Struct, frozen=True):
-    """What came of it so far: evidence that a fault has been felt."""
-
-    failed: dict[str, int]
-    """How many of each call were answered with an error."""
-    refused_for_space: int
-    """How many calls found the disk full, counted in `failed`, too."""
-    delayed_s: float
-    """How long calls were held back, all together."""
-
-
 class FaultTable:
     """The faults of one file system. Calls that it holds back wait in their own threads; methods may be called by any."""
 
@@ -48,33 +37,41 @@ class FaultTable:
         self._sleep = sleep
         self._lock = threading.Lock()
         self._counts: dict[str, int] = {}
-        self._failures: list[Failure] = []
+        self._failures: list[tuple[int, Failure]] = []
         self._delay_s = 0.0
         self._bytes_per_s = 0.0
         self._free_at = 0.0
         """When the disk has done all that it was given, at its bandwidth."""
         self._left_bytes: int | None = None
-        self._failed: dict[str, int] = {}
-        self._refused_for_space = 0
-        self._delayed_s = 0.0
+        self._faults = self._slow = self._full = 0
+        """How many there were; the number of the one that makes it slow, and of the one that fills it."""
+        self._felt: set[int] = set()
 
-    # what is told
+    # what is told, each with the number that the fault gets
 
-    def fail(self, failure: Failure) -> None:
+    def fail(self, failure: Failure) -> int:
         """Answer `count` calls of that name with an error, from the nth on, counted from now."""
         with self._lock:
             done = self._counts.get(failure.operation, 0)
-            self._failures.append(msgspec.structs.replace(failure, nth=done + failure.nth))
+            self._faults += 1
+            self._failures.append((self._faults, msgspec.structs.replace(failure, nth=done + failure.nth)))
+            return self._faults
 
-    def slow(self, delay_s: float, bytes_per_s: float = 0.0) -> None:
+    def slow(self, delay_s: float, bytes_per_s: float = 0.0) -> int:
         """Each change takes that much longer; reads and writes have that bandwidth together (0: as it is)."""
         with self._lock:
             self._delay_s, self._bytes_per_s, self._free_at = delay_s, bytes_per_s, self._clock()
+            self._faults += 1
+            self._slow = self._faults
+            return self._slow
 
-    def fill(self, left_bytes: int) -> None:
+    def fill(self, left_bytes: int) -> int:
         """The disk has that much space left. What is deleted from now on is free again."""
         with self._lock:
             self._left_bytes = left_bytes
+            self._faults += 1
+            self._full = self._faults
+            return self._full
 
     def heal(self) -> None:
         """No more faults; counting begins anew. What came of them stays known."""
@@ -89,9 +86,10 @@ class FaultTable:
         with self._lock:
             return dict(self._counts)
 
-    def effects(self) -> Effects:
+    def was_felt(self, fault: int) -> bool:
+        """A call was refused, or held back, by the fault of that number."""
         with self._lock:
-            return Effects(dict(self._failed), self._refused_for_space, self._delayed_s)
+            return fault in self._felt
 
     # what a file system asks
 
@@ -99,38 +97,38 @@ class FaultTable:
         """Count a call, hold it back, and say the error that it is to be answered with; 0 if with none."""
         with self._lock:
             delay_s = self._delay_s if changes else 0.0
-            self._delayed_s += delay_s
+            if delay_s:
+                self._felt.add(self._slow)
         if delay_s:
             self._sleep(delay_s)
         with self._lock:
             for name in (operation, ANY_CHANGE) if changes else (operation,):
                 self._counts[name] = number = self._counts.get(name, 0) + 1
-                for failure in self._failures:
+                for fault, failure in self._failures:
                     if failure.operation == name and failure.nth <= number < failure.nth + failure.count:
-                        self._failed[operation] = self._failed.get(operation, 0) + 1
+                        self._felt.add(fault)
                         return failure.error
         return 0
 
     def move(self, size: int) -> None:
         """Wait as long as so many bytes take at the bandwidth."""
         with self._lock:
-            if not self._bytes_per_s:
+            if not self._bytes_per_s or not size:
                 return
             now = self._clock()
             self._free_at = max(self._free_at, now) + size / self._bytes_per_s
             wait_s = self._free_at - now
-            self._delayed_s += wait_s
+            self._felt.add(self._slow)
         self._sleep(wait_s)
 
-    def take(self, operation: str, size: int) -> int:
+    def take(self, size: int) -> int:
         """How many of these bytes there is space for, which are then used. Raises OSError if there is for none."""
         with self._lock:
             if self._left_bytes is None or size <= 0:
                 return size
             given = min(size, max(self._left_bytes, 0))
             if not given:
-                self._refused_for_space += 1
-                self._failed[operation] = self._failed.get(operation, 0) + 1
+                self._felt.add(self._full)
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             self._left_bytes -= given
             return given
