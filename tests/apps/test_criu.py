@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -18,7 +19,7 @@ from lastgood.apps import criu, criu_images, criu_program
 from lastgood.apps.criu_images import ImageState, cut_back, problem_of, prune, read_state
 from lastgood.apps.transparent_machine import look
 from lastgood.core.errors import EXIT_SAVED_RUN_AGAIN, UsageError
-from launch.conftest import Launcher, launcher, wait_for  # noqa: F401 - a fixture
+from launch.conftest import LIMIT_S, Launcher, launcher, wait_for  # noqa: F401 - a fixture
 
 COUNTER = """
 import random, sys, time
@@ -194,6 +195,69 @@ def test_a_program_that_is_to_stop_is_saved_at_once_and_ended(keeper: criu_progr
     assert command.at == 0.0
 
 
+def test_a_request_that_cannot_be_written_raises_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keeper: criu_program.Keeper
+) -> None:
+    there = msgspec.structs.replace(
+        look(["solver"]), tools={"criu": "/usr/sbin/criu"}, criu_check="ok", may_restore=True
+    )
+    monkeypatch.setattr(criu, "look", lambda command: there)
+    adapter = criu.Criu(["solver"])
+    monkeypatch.setattr(criu.durable, "write_shared_file", Fails)
+    assert "criu-images/save cannot be written: " in adapter.ask_to_stop(signal.SIGUSR2).refusal
+    stop = adapter.ask_to_stop(signal.SIGTERM)
+    assert (stop.signal, stop.only_to) == (signal.SIGTERM, (Path(sys.executable).name,))
+
+
+def test_told_to_end_it_ends_the_command_also_where_it_cannot_be_written_down(
+    keeper: criu_program.Keeper, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper.end(signal.SIGTERM, None)
+    with monkeypatch.context() as broken:
+        broken.setattr(Path, "mkdir", Fails)
+        assert keeper.attend() == 128 + signal.SIGTERM
+    assert command.process.wait() == -signal.SIGKILL
+
+
+@pytest.fixture
+def kept(keeper: criu_program.Keeper) -> Iterator[tuple["subprocess.Popen[bytes]", psutil.Process]]:
+    """The program that keeps a command, started as the launcher does it, and the command."""
+    words = ["-m", "lastgood.apps.criu_program", "--every", "3600", "--", "sh", "-c", "echo ready; exec sleep 1000"]
+    with subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == b"ready\n"
+        (below,) = psutil.Process(program.pid).children()
+        yield program, below
+        for process in (program, below):
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+
+
+Kept = tuple["subprocess.Popen[bytes]", psutil.Process]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_where_nobody_hears_it_any_more_a_signal_has_the_command_written_down_and_ended(
+    kept: Kept, number: signal.Signals
+) -> None:
+    program, below = kept
+    assert program.stdout is not None and program.stderr is not None
+    program.stdout.close()
+    program.stderr.close()
+    with Path(criu_images.DIRECTORY, criu_images.STREAMS[0]).open("ab") as printed:
+        printed.write(b"more\n")
+    program.send_signal(number)
+    program.wait(LIMIT_S)
+    wait_for(lambda: not below.is_running() or below.status() == psutil.STATUS_ZOMBIE, "the end of the command")
+    assert len(criu_images.image_paths(Path(criu_images.DIRECTORY))) == 1
+
+
+def test_killed_itself_it_leaves_no_command_behind(kept: Kept) -> None:
+    program, below = kept
+    program.kill()
+    wait_for(lambda: not below.is_running() or below.status() == psutil.STATUS_ZOMBIE, "the end of the command")
+
+
 @pytest.fixture
 def counter(launcher: Launcher) -> list[str]:  # noqa: F811
     """The words of a job under CRIU that writes random numbers."""
@@ -234,6 +298,43 @@ def test_told_to_stop_it_is_written_down_and_goes_on_later(launcher: Launcher, c
     assert launcher.run(*counter).code == 0
     assert (launcher.directory / "numbers.txt").read_text() == _expected()
     assert 0 < done < COUNT
+
+
+@pytest.mark.slow
+def test_where_the_launcher_is_killed_the_program_is_written_down_and_does_not_run_on(
+    launcher: Launcher,  # noqa: F811
+    counter: list[str],
+) -> None:
+    process = launcher.start(*counter)
+    first = _newest(launcher)
+    process.kill()
+    process.wait()
+    wait_for(lambda: not launcher.survivors(), "the end of all that it has started")
+    done = len((launcher.directory / "numbers.txt").read_text().splitlines())
+    assert done < COUNT and _newest(launcher) > first
+    assert launcher.run(*counter).code == 0
+    assert launcher.event(2, "started")["how"] == "resumed"
+    assert (launcher.directory / "numbers.txt").read_text() == _expected()
+
+
+@pytest.mark.slow
+def test_one_that_was_brought_back_does_not_outlive_what_keeps_it(launcher: Launcher, counter: list[str]) -> None:  # noqa: F811
+    process = launcher.start(*counter)
+    _newest(launcher)
+    process.send_signal(signal.SIGTERM)
+    launcher.end_of(process)
+    process = launcher.start(*counter)
+    pid = read_state(_newest(launcher)).pid
+    wait_for(lambda: psutil.pid_exists(pid), "the program")
+    below = psutil.Process(pid)
+    keeps = wait_for(lambda: "lastgood.apps.criu_program" in below.parent().cmdline() and below.parent(), "its keeper")
+    # The launcher, which would end it too, cannot.
+    process.send_signal(signal.SIGSTOP)
+    keeps.kill()
+    wait_for(lambda: not below.is_running() or below.status() == psutil.STATUS_ZOMBIE, "the end of the program")
+    process.send_signal(signal.SIGCONT)
+    assert launcher.end_of(process).code == 0
+    assert (launcher.directory / "numbers.txt").read_text() == _expected()
 
 
 @pytest.mark.slow

@@ -10,9 +10,10 @@ import msgspec
 from lastgood.apps import criu_images as images
 from lastgood.apps.transparent import limits_of
 from lastgood.apps.transparent_machine import look
-from lastgood.core.errors import UsageError
+from lastgood.core.errors import LastgoodError, UsageError
 from lastgood.core.outcome import Ending, Evidence, Outcome
-from lastgood.core.signals import SIGUSR2
+from lastgood.core.quoting import shown
+from lastgood.core.signals import SIGTERM, SIGUSR2
 from lastgood.launch.ports import Conditions, Found, Order, StopRequest, Work
 from lastgood.store import durable
 
@@ -60,7 +61,13 @@ class Criu:
     def ask_to_stop(self, number: int) -> StopRequest:
         # A signal would reach the program, too, which has not asked for any.
         name = images.SAVE if number == SIGUSR2 else images.STOP
-        durable.write_shared_file(self._directory / name, b"")
+        try:
+            durable.write_shared_file(self._directory / name, b"")
+        except (OSError, LastgoodError) as error:
+            if number == SIGUSR2:
+                return StopRequest(None, refusal=f"{shown(str(self._directory / name))} cannot be written: {error}")
+            # To what keeps the command, which then tries once to write it down, and ends it.
+            return StopRequest(SIGTERM, (Path(sys.executable).name,))
         return StopRequest(None)
 
     def reached(self, output: str, since: float) -> int | None:

@@ -7,8 +7,10 @@ the child of whoever runs it.
 """
 
 import argparse
+import ctypes
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -35,13 +37,14 @@ from lastgood.apps.criu_images import (
     read_state,
 )
 from lastgood.core.errors import EXIT_SAVED_RUN_AGAIN
-from lastgood.core.signals import SIGKILL
+from lastgood.core.signals import SIGINT, SIGKILL, SIGTERM
 from lastgood.launch.asking import ask
 from lastgood.store import durable
 
 LOOK_S = 0.05
 DUMP_LIMIT_S = 3600.0
 """Of an image as large as a node's memory on slow storage; the program stands still meanwhile."""
+_PR_SET_PDEATHSIG = 1
 _SIGCONT = 18
 _TRIES = 3
 _AGAIN_S = 2.0
@@ -67,15 +70,34 @@ class Keeper:
         self._base_s = 0
         self._began = clock()
         self._read = dict.fromkeys(STREAMS, 0)
+        self._is_ending = False
+
+    def end(self, *_: object) -> None:
+        """The kernel says that the launcher has died, or somebody that we are to end: then the command may not run on, because
+        what we hold is all that keeps others from starting it once more."""
+        self._is_ending = True
 
     def start(self) -> None:
+        us = os.getpid()
+        libc = ctypes.CDLL(None)
+
+        def before_exec() -> None:
+            libc.prctl(_PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)
+            if os.getppid() != us:
+                os._exit(128 + SIGKILL)
+
         with (
             (self._directory / STREAMS[0]).open("wb") as out,
             (self._directory / STREAMS[1]).open("wb") as err,
         ):
             # No terminal, no pipe, a session of its own: CRIU can bring back nothing that leads outside.
             process = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+                preexec_fn=before_exec,  # noqa: PLW1509
             )
         self._pid = process.pid
 
@@ -108,14 +130,15 @@ class Keeper:
             self._relay()
             if ended:
                 return self._finish(os.waitstatus_to_exitcode(status))
-            is_stop = (self._directory / STOP).exists()
+            is_ending = self._is_ending
+            is_stop = is_ending or (self._directory / STOP).exists()
             is_asked = is_stop or (self._directory / SAVE).exists()
             now = self._clock()
             if now >= next_at or (is_asked and now >= again_at):
                 is_saved = self.dump()
-                if is_stop and is_saved:
+                if is_stop and (is_saved or is_ending):
                     self._kill()
-                    return EXIT_SAVED_RUN_AGAIN
+                    return EXIT_SAVED_RUN_AGAIN if is_saved else 128 + SIGTERM
                 now = self._clock()
                 next_at = now + self._every_s
                 again_at = now if is_saved else now + _AGAIN_S
@@ -181,7 +204,8 @@ class Keeper:
     def _relay(self) -> None:
         """Pass on what the command has printed since the last look."""
         for name, stream in zip(STREAMS, (sys.stdout, sys.stderr), strict=True):
-            with suppress(FileNotFoundError), (self._directory / name).open("rb") as file:
+            # Where the launcher is gone nobody hears it.
+            with suppress(FileNotFoundError, BrokenPipeError), (self._directory / name).open("rb") as file:
                 file.seek(self._read[name])
                 data = file.read()
                 if data:
@@ -191,8 +215,9 @@ class Keeper:
 
 
 def say(text: str) -> None:
-    sys.stderr.write(f"criu: {text}\n")
-    sys.stderr.flush()
+    with suppress(BrokenPipeError):
+        sys.stderr.write(f"criu: {text}\n")
+        sys.stderr.flush()
 
 
 def _criu() -> str:
@@ -214,6 +239,8 @@ def main() -> int:
     given = parser.parse_args()
     Path(DIRECTORY).mkdir(exist_ok=True)
     keeper = Keeper(given.command, given.every)
+    for number in (SIGTERM, SIGINT):
+        signal.signal(number, keeper.end)
     if given.restore is None:
         keeper.start()
     elif not keeper.restore(given.restore):
