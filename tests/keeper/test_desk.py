@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from keeper.ranks import LIMIT_S, until
-
 from lastgood.core.errors import LastgoodError, StorageError
 from lastgood.core.layout import part_file
 from lastgood.core.retention import Keep

@@ -114,23 +114,26 @@ def test_what_a_dead_attempt_left_is_promoted_when_the_next_one_begins(told: Sta
     assert [event.kind for event in read_events(job, attempt)] == ["promoted"]
 
 
-def made_staged(told: Staged, step: int) -> Any:
+def made_staged(told: Staged, step: int, rank: int = 0, world_size: int = 1) -> Any:
     from keeper.test_desk import made
 
-    content, order = made(step, stage=str(told.stage.path))
+    content, order = made(step, rank, world_size=world_size, stage=str(told.stage.path))
     return order, memoryview(content), work.pacer_of(order)
 
 
-def test_a_full_stage_costs_no_save(told: Staged, job: JobDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second rank meets the full disk; what the first has written there comes along."""
-
-    def full_for_1(self: writer_module.CheckpointWriter, rank: int, *rest: Any) -> Any:
-        if rank == 1 and self.job is told.stage.staged:
+def fill_stage(told: Staged, monkeypatch: pytest.MonkeyPatch, *, for_rank: int) -> None:
+    def full(self: writer_module.CheckpointWriter, rank: int, *rest: Any) -> Any:
+        if rank == for_rank and self.job is told.stage.staged:
             raise StorageError("the stage is full")
         return real(self, rank, *rest)
 
     real = writer_module.CheckpointWriter.write_laid_out
-    monkeypatch.setattr(writer_module.CheckpointWriter, "write_laid_out", full_for_1)
+    monkeypatch.setattr(writer_module.CheckpointWriter, "write_laid_out", full)
+
+
+def test_a_full_stage_costs_no_save(told: Staged, job: JobDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second rank meets the full disk; what the first has written there comes along."""
+    fill_stage(told, monkeypatch, for_rank=1)
     told.give(10, rank=0, world_size=3, giver=0)
     told.hear(Written, 10, giver=0)
     told.give(10, rank=1, world_size=3, giver=1)
@@ -141,6 +144,34 @@ def test_a_full_stage_costs_no_save(told: Staged, job: JobDirectory, monkeypatch
     assert (told.staged(), committed(job)) == ([], [10])
     assert list(told.stage.staged.checkpoints.iterdir()) == []
     assert [event.kind for event in read_events(job, 1)] == ["committed"], "no save has failed"
+
+
+@pytest.mark.parametrize("full_for", [0, 1])
+def test_a_full_stage_costs_no_save_either_where_rank_0_comes_last(
+    told: Staged, job: JobDirectory, monkeypatch: pytest.MonkeyPatch, full_for: int
+) -> None:
+    """The part of rank 1 was the only one until it was done, on the stage or past it."""
+    fill_stage(told, monkeypatch, for_rank=full_for)
+    told.give(10, rank=1, world_size=2, giver=1)
+    told.hear(Written, 10, giver=1)
+    until(told.desk.is_saved)
+    told.give(10, rank=0, world_size=2, giver=0)
+    done = told.hear(Committed, 10)
+    told.rest()
+    assert (done.stage, done.detour) == ("", "the stage is full")
+    assert (told.staged(), committed(job)) == ([], [10])
+    assert list(told.stage.staged.checkpoints.iterdir()) == []
+
+
+def test_what_a_keeper_before_has_written_to_a_stage_that_is_full_comes_along(
+    told: Staged, job: JobDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill_stage(told, monkeypatch, for_rank=0)
+    work.write_part(job, *made_staged(told, 10, rank=1, world_size=2))
+    told.give(10, rank=0, world_size=2)
+    assert told.hear(Committed, 10).detour == "the stage is full"
+    told.rest()
+    assert (told.staged(), committed(job)) == ([], [10])
 
 
 def test_the_room_on_the_stage_is_looked_at_first(

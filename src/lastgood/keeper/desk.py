@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 
@@ -52,8 +53,6 @@ class _Checkpoint(msgspec.Struct):
     written: set[int] = set()
     """Local ranks whose part is there."""
     error: LastgoodError | None = None
-    detour: str = ""
-    """Why it goes past its stage, to the job's own directory; empty if it does not."""
     given_up: str = ""
     """Why a part will not come, if the ranks say so."""
     looked_at: float = 0.0
@@ -72,6 +71,8 @@ class Desk:
         self._making: dict[Key, _Checkpoint] = {}
         self._lost_parts: dict[Key, LastgoodError] = {}
         """Parts that could not be written before rank 0 gave its order, with the reason."""
+        self._detours: dict[Key, str] = {}
+        """Why a checkpoint goes past its stage, to the job's own directory; of the newest that do."""
         self._newest_commit: Key = (0, 0)
         self._ended: dict[int, float | None] = {}
         """Local ranks, and when each ended if it did."""
@@ -189,7 +190,7 @@ class Desk:
                 while not self._orders:
                     self._changed.wait()
                 order, content = self._orders.popleft()
-                if self._making[order.key].detour:
+                if order.key in self._detours:
                     order = msgspec.structs.replace(order, stage="")
                 pacer = self._pacer = work.pacer_of(order)
                 if self._is_hurried:
@@ -234,7 +235,10 @@ class Desk:
         """The stage has failed: what is there of this checkpoint goes to the job's own directory, and what is to
         come of it, too. Answers the order that says so. Raises LastgoodError."""
         making = self._making[order.key]
-        ranks = sorted(making.written | ({0} if making.leader is not None else set()))
+        ranks = making.written | ({0} if making.leader is not None else set())
+        with suppress(LastgoodError):
+            # Also what was there before rank 0's order, or before this keeper.
+            ranks |= set(range(order.world_size)) - set(work.missing_parts(self._job, order)) - {order.rank}
         promoter = self._chores.promoter(order.stage)
         self._chores.attempt = max(self._chores.attempt, order.attempt)
         for rank in ranks:
@@ -242,7 +246,7 @@ class Desk:
         for rank in [*ranks, order.rank]:
             work.writer_of(self._job, order).abandon(rank)
         with self._changed:
-            making.detour = error.what
+            self._detours = dict([*self._detours.items()][-_REMEMBERED:]) | {order.key: error.what}
             if making.leader is not None:
                 making.leader = msgspec.structs.replace(making.leader, stage="")
         return msgspec.structs.replace(order, stage="")
@@ -296,7 +300,7 @@ class Desk:
                 raise making.error
             if self._is_part_missing(order, making):
                 return False
-            order, event = self._commit(order, making)
+            order, event = self._commit(order)
         except LastgoodError as error:
             work.give_back(self._job, order)
             if making.error is None:
@@ -321,17 +325,16 @@ class Desk:
             self._records.note_saved(self._job.path, self._job.id, event.step)
         return True
 
-    def _commit(self, order: Order, making: _Checkpoint) -> tuple[Order, Committed]:
+    def _commit(self, order: Order) -> tuple[Order, Committed]:
         """Commit a checkpoint whose parts are all there; the order as it was carried out. Raises LastgoodError."""
         try:
             committed = work.commit_parts(self._job, order)
         except (StorageError, PermissionDeniedError) as error:
             if not order.stage:
                 raise
-            making.written = set(range(order.world_size))
             order = self._pass_stage(order, error, work.pacer_of(order))
             committed = work.commit_parts(self._job, order)
-        return order, msgspec.structs.replace(committed, detour=printable(making.detour))
+        return order, msgspec.structs.replace(committed, detour=printable(self._detours.get(order.key, "")))
 
     def _is_part_missing(self, order: Order, making: _Checkpoint) -> bool:
         """Raises RankTimeoutError if one will not come, FencedError if it is too late for all."""
