@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from lastgood.store.record import Records, state_directory
+from schedulers.fake_slurm import FakeSlurm
 
 from .conftest import Launcher
 from .programs import LOOP
@@ -295,3 +297,35 @@ def test_a_damaged_newest_checkpoint_costs_only_what_came_after_the_one_before(l
     os.truncate(data, data.stat().st_size - 1)
     assert launcher.run(sys.executable, loop, 30).code == 0
     assert launcher.event(2, "started")["step"] == 5
+
+
+def test_a_segment_whose_chain_has_begun_anew_is_not_begun_in_an_empty_directory(
+    launcher: Launcher, loop: Path, tmp_path: Path
+) -> None:
+    """Each segment of a chain says --fresh again, and is a Slurm job of its own."""
+    slurm = FakeSlurm(tmp_path / "slurm")
+    launcher.environment |= {"PATH": f"{slurm.bin}:{os.environ['PATH']}", "LASTGOOD_CHAIN": "7"}
+    words = ["--fresh", "--", sys.executable, loop, 10]
+    launcher.environment["SLURM_JOB_ID"] = "7"
+    assert launcher.run(*words).code == 0
+    shutil.rmtree(launcher.job)
+    launcher.environment["SLURM_JOB_ID"] = "8"
+    ended = launcher.run(*words)
+    assert ended.code == 80 and "a job in it saved step 10 before" in ended.err
+    assert not launcher.job.exists()
+    launcher.environment |= {"SLURM_JOB_ID": "9", "LASTGOOD_CHAIN": "9"}
+    assert launcher.run(*words).code == 0
+    assert launcher.event(1, "started")["how"] == "fresh"
+
+
+def test_a_record_is_not_forgotten_where_the_new_start_was_made_before(
+    launcher: Launcher, loop: Path, tmp_path: Path
+) -> None:
+    slurm = FakeSlurm(tmp_path / "slurm")
+    launcher.environment |= {"PATH": f"{slurm.bin}:{os.environ['PATH']}", "LASTGOOD_CHAIN": "7", "SLURM_JOB_ID": "7"}
+    assert launcher.run("--fresh", "--", sys.executable, loop, 10).code == 0
+    records = Records(state_directory(launcher.environment))
+    saved = records.read(launcher.job)
+    records.note_new_start(launcher.job, "of another chain, meanwhile")
+    assert "going on" in launcher.run("--fresh", "--", "true").err
+    assert saved is not None and records.read(launcher.job) == saved

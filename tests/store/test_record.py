@@ -91,6 +91,38 @@ def test_a_job_that_vanished_is_not_begun_anew(records, job, tmp_path):
         refuse_vanished(job.path, records)
 
 
+def test_a_chain_that_has_begun_anew_is_told_from_others_whatever_is_saved_or_forgotten_since(records, tmp_path):
+    assert not records.has_begun_anew(tmp_path / "job", "7")
+    records.note_new_start(tmp_path / "job", "7")
+    records.note_saved(tmp_path / "job", "id", 5)
+    records.forget(tmp_path / "job")
+    assert records.has_begun_anew(tmp_path / "job", "7")
+    assert not records.has_begun_anew(tmp_path / "job", "8") and not records.has_begun_anew(tmp_path / "other", "7")
+    records.note_new_start(tmp_path / "job", "8")
+    assert not records.has_begun_anew(tmp_path / "job", "7")
+
+
+@pytest.mark.parametrize("directory", [None, "file/below"])
+def test_where_a_new_start_cannot_be_noted_nothing_is_known_of_it(directory, tmp_path):
+    (tmp_path / "file").write_text("")
+    records = Records(directory and tmp_path / directory)
+    records.note_new_start(tmp_path / "job", "7")
+    assert not records.has_begun_anew(tmp_path / "job", "7")
+
+
+def test_outside_of_slurm_each_new_start_is_one(records, tmp_path):
+    records.note_new_start(tmp_path / "job", "")
+    assert not records.has_begun_anew(tmp_path / "job", "")
+
+
+def test_who_has_said_fresh_is_not_told_to_say_it(records, job):
+    records.note_saved(job.path, job.id, 7)
+    (job.path / "job.json").unlink()
+    with pytest.raises(StartRefusedError) as refused:
+        refuse_vanished(job.path, records, is_fresh_spent=True)
+    assert "submit it again" in refused.value.remedy and "run --fresh" not in refused.value.remedy
+
+
 NOTING = """
 import sys
 from pathlib import Path

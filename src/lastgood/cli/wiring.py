@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 
 from lastgood.cli.metrics import MetricsKept
-from lastgood.core.chain import is_earlier_start
+from lastgood.core.array import chain_of
+from lastgood.core.chain import is_begun_in_chain, is_earlier_start
 from lastgood.core.layout import Env
 from lastgood.keeper.starting import may_use_keeper
 from lastgood.launch.agents import NodeAgents
@@ -28,6 +29,7 @@ from lastgood.launch.supervisor import Settings, Supervisor
 from lastgood.launch.takeover import take_lock
 from lastgood.launch.wrapped import WrappedCommand, Wrapping
 from lastgood.schedulers.local import LocalScheduler
+from lastgood.store.durable import explained
 from lastgood.store.jobdir import JobDirectory, create_job
 from lastgood.store.record import Records, refuse_vanished, state_directory
 from lastgood.store.slurm_index import note_slurm_job, numbers_of
@@ -76,20 +78,21 @@ def run_job(request: RunRequest) -> int:
         from lastgood.schedulers.slurm import refuse_in_tasks
 
         refuse_in_tasks(environment)
-    # A script that says --fresh says so again each time that Slurm starts it again.
-    is_first = environment.get("SLURM_RESTART_COUNT", "0") == "0"
+    chain = chain_of(environment, is_chained=request.is_chained) if environment.get("SLURM_JOB_ID") else ""
+    # A script that says --fresh says so again in each start and each segment of its job.
+    is_new = request.settings.is_fresh and not records.has_begun_anew(request.job, chain)
     with SignalInbox() as inbox:
-        if not (request.settings.is_fresh and is_first):
-            refuse_vanished(request.job, records)
+        if not is_new:
+            refuse_vanished(request.job, records, is_fresh_spent=request.settings.is_fresh)
         job = create_job(request.job)
         console = Console(JobLog(job.log), is_quiet=request.is_quiet)
         metrics = MetricsKept(request.metrics, console.say)
         try:
             superseded = partial(_is_superseded, job, environment)
             with take_lock(job, request.settings.grace_s, console, inbox, superseded) as lock:
-                if request.settings.is_fresh and is_first:
+                if is_new:
                     # Not before the lock is ours: a job that somebody runs keeps its record.
-                    records.forget(job.path)
+                    _begin_anew(job, records, chain)
                 become_subreaper()
                 metrics.begin(job)
                 scheduler = _scheduler(request, job, environment, console, started)
@@ -109,6 +112,14 @@ def run_job(request: RunRequest) -> int:
         finally:
             metrics.end()
             console.close()
+
+
+def _begin_anew(job: JobDirectory, records: Records, chain: str) -> None:
+    with explained("read the history of", job.attempts, safe="nothing was changed"):
+        is_begun = is_begun_in_chain(read_records(job), {"chain": chain})
+    if not is_begun:
+        records.forget(job.path)
+    records.note_new_start(job.path, chain)
 
 
 def _is_superseded(job: JobDirectory, environment: Mapping[str, str]) -> bool:

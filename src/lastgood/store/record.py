@@ -29,6 +29,13 @@ class SavedRecord(msgspec.Struct, frozen=True):
     at: float
 
 
+class NewStart(msgspec.Struct, frozen=True):
+    path: str
+    chain: str
+    """What ties the Slurm jobs together that have made it, and make no other."""
+    at: float
+
+
 def state_directory(environment: dict[str, str]) -> Path | None:
     """Where records live: $LASTGOOD_STATE_DIR, $XDG_STATE_HOME/lastgood or ~/.local/state/lastgood."""
     if chosen := environment.get(layout.Env.STATE_DIR):
@@ -57,17 +64,7 @@ class Records:
 
     def note_saved(self, job_path: Path, job_id: str, step: int) -> OSError | None:
         """Remember that the job in `job_path` saved `step`; the error, if that was not possible."""
-        if self.directory is None:
-            return None
-        # For people who look: the key is the file's name. A path need not be text.
-        shown = os.fsencode(os.path.realpath(job_path)).decode("utf-8", "backslashreplace")
-        record = SavedRecord(shown, job_id, step, time.time())
-        try:
-            durable.make_directory(self.directory)
-            durable.write_shared_file(self._file(job_path), seal(record))
-        except OSError as error:
-            return error
-        return None
+        return self._keep(job_path, SavedRecord(_shown(job_path), job_id, step, time.time()))
 
     def forget(self, job_path: Path) -> None:
         if self.directory is not None:
@@ -76,14 +73,45 @@ class Records:
             except OSError:
                 return
 
-    def _file(self, job_path: Path) -> Path:
+    def has_begun_anew(self, job_path: Path, chain: str) -> bool:
+        """True if the last new start in this directory was made by that chain of Slurm jobs."""
+        if self.directory is None or not chain:
+            return False
+        try:
+            data = read_document(self._file(job_path, NewStart))
+            return data is not None and unseal(data, NewStart, "the new start of this job").chain == chain
+        except (OSError, DamagedError):
+            return False
+
+    def note_new_start(self, job_path: Path, chain: str) -> None:
+        """Remember which chain of Slurm jobs has begun anew in `job_path`; empty: none."""
+        if chain:
+            self._keep(job_path, NewStart(_shown(job_path), chain, time.time()))
+
+    def _keep(self, job_path: Path, record: SavedRecord | NewStart) -> OSError | None:
+        if self.directory is None:
+            return None
+        try:
+            durable.make_directory(self.directory)
+            durable.write_shared_file(self._file(job_path, type(record)), seal(record))
+        except OSError as error:
+            return error
+        return None
+
+    def _file(self, job_path: Path, kind: type[SavedRecord | NewStart] = SavedRecord) -> Path:
         assert self.directory is not None
         key = xxhash.xxh3_128_hexdigest(os.fsencode(os.path.realpath(job_path)))
-        return self.directory / f"{key}.json"
+        return self.directory / (f"{key}.json" if kind is SavedRecord else f"{key}.new-start.json")
 
 
-def refuse_vanished(job_path: Path | str, records: Records) -> None:
-    """Raise StartRefusedError if a directory holds no job although one is recorded to have saved there.
+def _shown(job_path: Path) -> str:
+    """For people who look: the key is the file's name. A path need not be text."""
+    return os.fsencode(os.path.realpath(job_path)).decode("utf-8", "backslashreplace")
+
+
+def refuse_vanished(job_path: Path | str, records: Records, *, is_fresh_spent: bool = False) -> None:
+    """Raise StartRefusedError if a directory holds no job although one is recorded to have saved there. `is_fresh_spent`:
+    a new start was asked for, and made before.
 
     Call it before anything is created: a bogus job in an empty mount point would hide the trouble.
     """
@@ -96,8 +124,11 @@ def refuse_vanished(job_path: Path | str, records: Records) -> None:
         raise durable.explain(error, "read the job in", path, safe="nothing was changed") from error
     record = None if is_there else records.read(path)
     if record is not None:
+        anew = "begin anew: `lastgood run --fresh`, or lastgood.Run(..., fresh=True) once"
+        if is_fresh_spent:
+            anew = "submit it again with --fresh: the new start of this Slurm job was made when it began"
         raise StartRefusedError(
             f"will not start a new job in {path}: a job in it saved step {record.step} before, and is not there now",
             safe="nothing was changed",
-            remedy="make it visible again (mount, path, backup), or begin anew: `lastgood run --fresh`, or lastgood.Run(..., fresh=True) once",
+            remedy=f"make it visible again (mount, path, backup), or {anew}",
         )
