@@ -142,6 +142,39 @@ def test_one_that_cannot_be_asked_is_ended_at_its_next_checkpoint(solver: Solver
     assert step > 0 and solver.run(str(step + 3)).out == f"begins after {step}\n"
 
 
+IN_PLACE = """\
+import os, time
+
+print("ready", flush=True)
+while not os.path.exists("GO"):
+    time.sleep(0.05)
+with open("restart.dat", "w") as file:
+    for number in range(12):
+        print("part", number, file=file, flush=True)
+        time.sleep(0.25)
+while True:
+    time.sleep(0.05)
+"""
+
+
+def test_what_does_not_tell_its_end_is_not_ended_while_it_is_written(solver: Solver) -> None:
+    solver.file("solver.py").write_text(IN_PLACE)
+    for old, new in (
+        ("out/state_*.chk", "restart.dat"),
+        ("[check]\ncontent = [{ end = 'END\\n\\Z', pattern = '\\Astep \\d+' }]\n", ""),
+        ('file = "STOP"', "wait = true"),
+    ):
+        assert old in solver.description
+        solver.description = solver.description.replace(old, new)
+    process = solver.launcher.start(*solver.words())
+    solver.launcher.wait_for_output("ready")
+    process.send_signal(signal.SIGTERM)
+    solver.launcher.wait_for_output("it is ended at its next checkpoint", "err")
+    solver.file("GO").touch()
+    assert solver.launcher.end_of(process).code == 75
+    assert solver.file("restart.dat").read_text().splitlines()[-1] == "part 11"
+
+
 def test_checkpoints_of_the_same_name_in_two_places_are_told_apart(solver: Solver) -> None:
     solver.description = solver.description.replace('"out/state_*.chk"', '"out/*.chk", "spare/*.chk"')
     for directory, step, at_s in (("out", 9, 1000), ("spare", 5, 2000)):

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import xxhash
 
-from lastgood.apps.described_checks import full_problem, quick_problem
+from lastgood.apps.described_checks import full_problem, quick_problem, tells_its_end
 from lastgood.apps.described_order import Plan, carry_out, plan_start
 from lastgood.apps.described_values import NotGivenError, Values, read_text
 from lastgood.apps.description import read_description
@@ -37,6 +37,7 @@ class _Looked(msgspec.Struct, frozen=True):
     problem: str
     step: int | None
     version: tuple[object, ...]
+    tells_its_end: bool
 
 
 class Described:
@@ -209,7 +210,9 @@ class Described:
         looked = self._looked.get(match.path)
         if looked is None or looked.version != version or looked.problem or not self._is_step_inside:
             # What the others have decides too, so that a problem may pass.
-            looked = _Looked(quick_problem(self._given.check, match, all_of_them), self._step_of(match), version)
+            check = self._given.check
+            problem = quick_problem(check, match, all_of_them)
+            looked = _Looked(problem, self._step_of(match), version, tells_its_end(check, match))
             self._looked[match.path] = looked
         problem = looked.problem
         if not problem and looked.step is None:
@@ -222,6 +225,7 @@ class Described:
             sum(part[2] for part in parts) if match.is_directory else match.size,
             problem=problem,
             may_be_cut_off=True,
+            tells_its_end=looked.tells_its_end,
         )
 
     def _step_of(self, match: Match) -> int | None:

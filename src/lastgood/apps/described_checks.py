@@ -16,6 +16,8 @@ from lastgood.launch.soundness import files_below, problem_of_directory, problem
 
 _END_BYTES = 4096
 _MOST_BYTES = 2**26
+_WITH_ENDS = (".safetensors", ".pt", ".pth", ".ckpt", ".bin", ".npz", ".zip")
+"""Formats of files whose end, or size, tells that all of it is there."""
 _SHOWN_CHARACTERS = 160
 
 
@@ -35,6 +37,18 @@ def quick_problem(check: Check, match: Match, all_of_them: list[Match]) -> str:
         if content.end and (problem := _end_problem(match.path, content)):
             return problem
     return incompleteness(match, all_of_them) if check.compare and match.is_directory else ""
+
+
+def tells_its_end(check: Check, match: Match) -> bool:
+    """True if `quick_problem` has something to say of one that is still being written. Raises OSError."""
+    if any(content.end for content in check.content):
+        return True
+    suffix = os.path.splitext(match.path)[1].lower()
+    if match.is_directory or not check.formats or suffix not in _WITH_ENDS:
+        return False
+    with open(match.path, "rb") as file:
+        # Not a pickle, as torch wrote them before 1.6.
+        return suffix == ".safetensors" or file.read(4) == b"PK\x03\x04"
 
 
 def full_problem(check: Check, match: Match, values: Values, given: Mapping[str, str]) -> str:

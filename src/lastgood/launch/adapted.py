@@ -278,7 +278,8 @@ class AdaptedCommand:
 
 
 def _as_last_good(found: Found) -> LastGood:
-    return LastGood(found.path, found.step, found.at, (float(found.step), found.at), found.size_bytes)
+    key = (float(found.step), found.at)
+    return LastGood(found.path, found.step, found.at, key, found.size_bytes, tells_its_end=found.tells_its_end)
 
 
 def _reached(work: Work) -> str:

@@ -20,6 +20,7 @@ from lastgood.core.stopping import LEFTOVER_GRACE_S, SAVE_SIGNAL, TIME_LIMIT, Ma
 from lastgood.core.units import duration
 from lastgood.keeper.node import this_node
 from lastgood.launch.agents import NodeAgents
+from lastgood.launch.awaited import AwaitedSave
 from lastgood.launch.evidence import exceptions, has_stopped, oom_kills, ran_library
 from lastgood.launch.heartbeats import heartbeat_directory
 from lastgood.launch.history import events_since
@@ -102,14 +103,13 @@ class Running:
         self._stop: Stop | None = None
         self._kill_at: float | None = None
         self._killed_at: float | None = None
-        self._awaits_save = False
+        self._awaited: AwaitedSave | None = None
         self._has_saved = False
         self._hang = ""
         self._has_ended = False
         self._is_standby = False
         self._good_step = last_good.step if last_good else None
         self._good_at = last_good.at if last_good else None
-        self._good_at_stop: LastGood | None = None
         self._next_look = self._next_status = self._next_note = 0.0
 
     def run(self, command: Sequence[str], environment: Mapping[str, str], lock: JobLock) -> Evidence:
@@ -244,7 +244,7 @@ class Running:
         hint = "; Ctrl-C again kills it at once" if cause == "SIGINT" else ""
         how = "asked the command to save and stop, within"
         if request.is_ended_at_save:
-            self._awaits_save, self._good_at_stop = True, self._last_good()
+            self._awaited = AwaitedSave(self._last_good())
             how = "the command cannot be asked to save: it is ended at its next checkpoint, or after"
         self._say(f"{cause}: {how} {duration(within_s)}{hint}")
 
@@ -272,8 +272,7 @@ class Running:
             return None
 
     def _end_if_saved(self, now: float) -> None:
-        good = self._last_good() if self._awaits_save and self._killed_at is None else None
-        if good is not None and good.is_newer_than(self._good_at_stop):
+        if self._awaited is not None and self._killed_at is None and self._awaited.is_there(self._last_good()):
             self._has_saved = True
             self._kill(now)
 

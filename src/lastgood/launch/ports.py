@@ -75,6 +75,8 @@ class LastGood(msgspec.Struct, frozen=True):
     size_bytes: int | None = None
     kind: str = ""
     """Where checkpoints have names of several kinds: which one."""
+    tells_its_end: bool = True
+    """As `Found`."""
 
     def is_newer_than(self, other: "LastGood | None") -> bool:
         """Kinds cannot be compared with each other by their keys, only by when they were written."""
@@ -170,6 +172,8 @@ class Found(msgspec.Struct, frozen=True):
     may_be_cut_off: bool = False
     """It is written in place, and what is wrong may be that its writing was never ended: where nothing was saved before, it
     is no sign of a checkpoint."""
+    tells_its_end: bool = True
+    """A quick look finds something wrong with it as long as it is being written."""
 
 
 class Work(msgspec.Struct, frozen=True):
