@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 
 from lastgood.core.accounting import Record
 from lastgood.core.errors import LastgoodError, UsageError
+from lastgood.core.units import duration
 from lastgood.drill.course import Course, Struck
-from lastgood.drill.fault import Call, Consequence, Injected, NoVictimError
+from lastgood.drill.fault import Answer, Call, Consequence, Injected, NoVictimError
 from lastgood.drill.journal import FileJournal
 from lastgood.drill.measure import Measured, StepLog, Watch, measure
 from lastgood.drill.slurm_faults import SlurmFault
@@ -31,6 +32,8 @@ _LOOK_S = 0.05
 _SIGHTS = 10_000
 """So many looks are remembered: what had been reached at a harm is known only when the command that did it has ended."""
 _EFFECT_LIMIT_S = 60.0
+_QUEUE_LIMIT_S = 86400.0
+"""So long it may wait for its first nodes, which says nothing of the job: its own limit begins when it runs."""
 
 
 def run_slurm_drill(request: Request, sbatch: Sequence[str], say: Callable[[str], None]) -> Drilled:
@@ -71,7 +74,7 @@ class _SlurmDrill:
         self._sights: deque[Sight] = deque(maxlen=_SIGHTS)
         place = make_place(request.root, "drill", self._call.target)
         self._job = SlurmJob(self._call.target, place, sbatch)
-        self._end = time.monotonic() + self._call.target.limit_s
+        self._end = time.monotonic() + _QUEUE_LIMIT_S
         self._running_since = 0.0
 
     def run(self) -> Drilled:
@@ -82,17 +85,27 @@ class _SlurmDrill:
                 job.submit()
             self._journal.note("submitted", job=job.id, directory=str(job.place.path))
             self._say(f"job {job.id}: waits for its nodes")
-            began = time.time()
             sight = self._wait(lambda sight: sight.is_running or job.state.is_over)
+            if sight is None:
+                return self._never_started()
             self._running_since = time.time()
-            if sight is not None and sight.is_running:
+            self._end = time.monotonic() + self._call.target.limit_s
+            if sight.is_running:
                 self._say(f"job {job.id} runs on {job.state.nodes}")
                 for followed in plan:
                     self._follow(followed)
                 if not self._request.is_until_recovered:
                     self._wait(lambda _: job.state.is_over)
-            course = self._course(plan, began)
+            course = self._course(plan)
         return self._drilled(course)
+
+    def _never_started(self) -> Drilled:
+        verdict = Judged(
+            Answer.UNKNOWN,
+            f"it never started: it waited {duration(_QUEUE_LIMIT_S)} for its nodes",
+            "ask for less by --sbatch, or for another partition",
+        )
+        return Drilled(verdict, self._request.specs, None, None)
 
     def _follow(self, followed: _Followed) -> None:
         """One fault: its moment, the harm, the way back, and the healing."""
@@ -175,20 +188,24 @@ class _SlurmDrill:
             time.sleep(_LOOK_S)
         return sight
 
-    def _course(self, plan: Sequence[_Followed], began: float) -> Course:
+    def _course(self, plan: Sequence[_Followed]) -> Course:
         job = self._job
         last = self._look()
         records = tuple(job.records())
         ended = records[-1].last("ended") if records else None
         is_over = job.ask_now().is_over
+        # What had no effect is nothing to come through.
+        caused = [followed.watch for followed in plan if followed.has_effect]
+        has_recovered = all(watch is not None and watch.has_come_through for watch in caused)
+        is_ended_early = not is_over and self._request.is_until_recovered and has_recovered
         return Course(
-            began_at=began,
-            took_s=time.time() - began,
+            began_at=self._running_since,
+            took_s=time.time() - self._running_since,
             exit_code=(0 if job.state.name == "COMPLETED" else 1) if is_over else None,
             starts=job.state.restarts + 1,
             final_step=last.step,
-            is_over_limit=not is_over and not self._request.is_until_recovered,
-            is_ended_early=not is_over and self._request.is_until_recovered,
+            is_over_limit=not is_over and not is_ended_early,
+            is_ended_early=is_ended_early,
             ended_as=job.state.name if is_over else "",
             struck=tuple(self._struck(followed, list(records)) for followed in plan),
             records=records,
