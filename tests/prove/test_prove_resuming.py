@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from lastgood.core.accounting import Record
 from lastgood.core.events import Event
 from lastgood.prove.checkpoint_files import Units
@@ -76,6 +78,17 @@ def test_beginning_at_one_is_from_zero_where_there_was_a_checkpoint_and_only_the
     lines = steps(1, 1, 25) + steps(2, 1, 40)
     assert resumed(lines, [saved(10)]).is_from_zero
     assert not resumed(lines, []).is_from_zero
+
+
+@pytest.mark.parametrize(("first", "step", "is_from_zero"), [((1, 5), 1, False), ((2, 1), 1, False), ((1, 1), 0, True)])
+def test_where_steps_begin_anew_in_each_epoch_a_resume_within_the_first_is_not_from_zero(
+    first: tuple[int, int], step: int, is_from_zero: bool
+):
+    before = [Said(0.0, 1, f"Epoch {epoch}, step {i}/10") for epoch in (1, 2) for i in range(1, 11)]
+    run = shown([*before, Said(3.0, 2, "Epoch {}, step {}/10".format(*first))], [saved(2, "last.pt", seen=1)])
+    profile = Profile(10.0, (), last_step=3, first_step=1)
+    found = resumed_after(run, hit(), Units(("last.pt",)), profile, r"Epoch (\d+)", r"step (\d+)")
+    assert (found.step, found.is_from_zero, found.is_too_early) == (step, is_from_zero, False)
 
 
 def test_a_checkpoint_that_the_kill_left_half_written_does_not_count():

@@ -54,20 +54,23 @@ class Resumed(msgspec.Struct, frozen=True):
         return self.step + self.slack < self.newest_step
 
 
-def resumed_after(shown: Shown, hit: Hit, units: Units, profile: Profile, step_pattern: str) -> Resumed:
-    """What followed a kill that hit. `profile` is the undisturbed run's."""
+def resumed_after(
+    shown: Shown, hit: Hit, units: Units, profile: Profile, step_pattern: str, inner_pattern: str = ""
+) -> Resumed:
+    """What followed a kill that hit. `profile` is the undisturbed run's; `inner_pattern` finds steps that begin anew within
+    each."""
     if shown.way is Way.LASTGOOD:
         of_journal = _by_journal(shown.records, hit)
         if shown.is_with_library or not step_pattern:
             return of_journal
-        told = _by_output(shown, hit, units, profile, step_pattern)
+        told = _by_output(shown, hit, units, profile, step_pattern, inner_pattern)
         return msgspec.structs.replace(
             of_journal,
             step=told.step if told.step is not None else of_journal.step,
             slack=told.slack,
             killed_at=told.killed_at,
         )
-    return _by_output(shown, hit, units, profile, step_pattern)
+    return _by_output(shown, hit, units, profile, step_pattern, inner_pattern)
 
 
 def _by_journal(records: Sequence[Record], hit: Hit) -> Resumed:
@@ -91,7 +94,9 @@ def _by_journal(records: Sequence[Record], hit: Hit) -> Resumed:
     )
 
 
-def _by_output(shown: Shown, hit: Hit, units: Units, profile: Profile, step_pattern: str) -> Resumed:
+def _by_output(
+    shown: Shown, hit: Hit, units: Units, profile: Profile, step_pattern: str, inner_pattern: str
+) -> Resumed:
     parts = attempts_of([(line.start, line.text) for line in shown.lines])
     steps = [steps_in(part, step_pattern) for part in parts]
     before = steps[hit.attempt - 1] if hit.attempt <= len(steps) else []
@@ -114,6 +119,8 @@ def _by_output(shown: Shown, hit: Hit, units: Units, profile: Profile, step_patt
         )
     killed_at = max(before, default=hit.step)
     step = None if not after else max(after[0] - min(_first(profile), every), 0)
+    if step is not None and _is_inside(parts[hit.attempt], parts[0], inner_pattern):
+        step += 1
     return Resumed(
         killed_at=killed_at,
         step=step,
@@ -125,6 +132,12 @@ def _by_output(shown: Shown, hit: Hit, units: Units, profile: Profile, step_patt
         is_destroyed=is_destroyed,
         has_skipped=step is not None and killed_at is not None and step > killed_at + every,
     )
+
+
+def _is_inside(part: Sequence[str], first: Sequence[str], inner_pattern: str) -> bool:
+    """It went on in the middle of a step: later in it than where the first one began."""
+    inner, begin = steps_in(part, inner_pattern), steps_in(first, inner_pattern)
+    return bool(inner and begin) and inner[0] > begin[0]
 
 
 def _by_next_save(shown: Shown, hit: Hit, units: Units, profile: Profile) -> str | None:

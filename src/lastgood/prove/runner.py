@@ -205,7 +205,8 @@ def _disturbed(
 def _judged_by(run: Shown, undisturbed: tuple[Shown, Shown], wanted: Wanted, pair: Pair, target: Target) -> Killed:
     hits = [hit for hit in run.hits if hit.is_hit]
     known = wanted.known
-    resumed = [resumed_after(run, hit, known.units, known.profile, known.finders.step) for hit in hits]
+    finders = known.finders
+    resumed = [resumed_after(run, hit, known.units, known.profile, finders.step, finders.inner) for hit in hits]
     return Killed(
         name=run.name,
         hits=tuple(run.hits),
