@@ -4,11 +4,12 @@ import itertools
 import math
 import statistics
 
+import numpy as np
 import pytest
 
 from lastgood.core.interval import efficiency, ettr, exact_interval_s
 from lastgood.core.interval_choice import SaveCost
-from lastgood.plan.simulate import Far, Walk, best_interval_s, simulate
+from lastgood.plan.simulate import Far, Walk, _Jobs, best_interval_s, simulate
 from lastgood.plan.situation import Failures, Situation
 from lastgood.plan.walking import walk_of
 from lastgood.plan.ways import Promotion, Way, way_efficiency
@@ -182,6 +183,57 @@ def test_where_all_failures_need_the_far_level_the_near_one_is_worth_nothing() -
     far = Far(write_s=120, interval_s=1200, share=1.0)
     near = [simulate(Walk(interval_s=i, stall_s=0, mtti_s=14_400, far=far), failures=20_000) for i in (100, 600)]
     assert near[0].efficiency == pytest.approx(near[1].efficiency, abs=0.01)
+
+
+@pytest.mark.parametrize("shape", [0.5, 1.0])
+@pytest.mark.parametrize("lag", [0.0, 30.0, 450.0])
+@pytest.mark.parametrize(
+    "far",
+    [
+        None,
+        Far(write_s=120, interval_s=1230, share=0.3),
+        Far(write_s=2000, interval_s=600, share=0.5),
+        Far(write_s=10, interval_s=40_000, share=0.5),
+        Far(write_s=500, interval_s=205, share=1.0),
+    ],
+)
+def test_what_repeats_is_passed_over_as_if_it_were_walked(
+    shape: float, lag: float, far: Far | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walk = Walk(interval_s=200, stall_s=5, lag_s=lag, mtti_s=10_000, shape=shape, down_s=60, restart_s=90.5, far=far)
+
+    def walked() -> list[float]:
+        # Of a single job, so that chance is drawn in the same order.
+        state = _Jobs(walk, 1, 12, np.random.default_rng(7))
+        while state.advance():
+            pass
+        return [float(one[0]) for one in (state.passed_s, state.kept_s, state.kept_saves, state.failures)]
+
+    quick = walked()
+    monkeypatch.setattr(_Jobs, "_skip", lambda *arguments: None)
+    assert quick == pytest.approx(walked(), rel=1e-9)
+
+
+@pytest.mark.parametrize("shape", [0.2, 1.0])
+def test_however_long_nothing_happens_as_many_failures_are_walked_as_were_asked_for(shape: float) -> None:
+    walk = Walk(interval_s=20, stall_s=1, mtti_s=30 * 86400, shape=shape)
+    found = simulate(walk, failures=20_000)
+    assert found.failures >= 20_000
+    assert found.efficiency == pytest.approx(20 / 21, abs=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("q", [0.002, 0.01])
+def test_where_hardly_any_failure_needs_the_far_level_it_still_costs_what_it_should(q: float) -> None:
+    way, s = two_levels(q, 7200.0)
+    found = simulate(walk_of(way, 200.0, s), failures=20_000, seed=5)
+    assert found.efficiency == pytest.approx(way_efficiency(way, 200.0, s), abs=0.003)
+    assert found.failures < 40_000
+
+
+def test_work_that_never_gets_to_the_far_level_is_lost_however_seldom_it_is_needed() -> None:
+    walk = Walk(interval_s=20, stall_s=1, mtti_s=300, far=Far(write_s=6000, interval_s=60_000, share=0.02))
+    assert simulate(walk, failures=5000, seed=5).efficiency == 0
 
 
 def test_no_interval_is_refused() -> None:

@@ -17,8 +17,7 @@ FORMATS = (".png", ".svg")
 _POINTS = 200
 _SIMULATED = 9
 _FAILURES = 4000
-_EVENTS = 200_000
-"""For each point: a picture should not take half a minute."""
+"""For each point."""
 
 
 def draw(path: str, s: Situation, solved: Solved) -> None:
@@ -94,9 +93,7 @@ def _add_simulation(axes: "object", s: Situation, solved: Solved, low: float, hi
 
     walk = walk_of(solved.way, solved.interval_s, s)
     at = [low * (high / low) ** ((i + 0.5) / _SIMULATED) for i in range(_SIMULATED)]
-    found = [
-        simulate(msgspec.structs.replace(walk, interval_s=one), failures=_FAILURES, most_events=_EVENTS) for one in at
-    ]
+    found = [simulate(msgspec.structs.replace(walk, interval_s=one), failures=_FAILURES) for one in at]
     axes.errorbar(  # type: ignore[attr-defined]  # matplotlib has no types here
         at,
         [100 * (1 - one.efficiency) for one in found],

@@ -11,7 +11,8 @@ walked at once, as arrays. Each job:
   saves), loses what was not committed, and is down for `down_s`, in which nothing fails;
 - after a near failure it goes on from the newest near commit, after a far one from the newest far commit.
 
-What is counted is the work that survives, per time that passed.
+What is counted is the work that survives, per time that passed. Between two failures the same repeats with every save,
+and with every save that also goes to the far level: all but the end of it is passed over at once.
 """
 
 import math
@@ -21,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+_State = tuple[tuple[Floats, ...], tuple[Floats, ...], tuple[Floats, ...]]
 
 
 class Far(msgspec.Struct, frozen=True):
@@ -64,11 +66,13 @@ class Outcome(msgspec.Struct, frozen=True):
 _Z = 2.576
 """Two-sided 99 %."""
 
-MOST_EVENTS = 4_000_000
-"""A walk that would take more is made with fewer failures: some seconds, and a wider interval, which says so."""
+_MOST_JOBS = 4000
+_MOST_FAILURES = 100
+"""Where hardly any failure needs the far level, a job ends after so many, behind a life in which its work got there. Of the
+rest, which is counted as kept, a far failure takes less than one part in so many of what all of them take."""
 
 
-def simulate(walk: Walk, *, failures: int = 20_000, seed: int = 1, most_events: int = MOST_EVENTS) -> Outcome:
+def simulate(walk: Walk, *, failures: int = 20_000, seed: int = 1) -> Outcome:
     """Walk about so many failures. The same seed gives the same answer.
 
     >>> found = simulate(Walk(interval_s=1800, stall_s=60, mtti_s=14400), failures=2000)
@@ -77,11 +81,9 @@ def simulate(walk: Walk, *, failures: int = 20_000, seed: int = 1, most_events: 
     """
     if not walk.interval_s > 0:
         raise ValueError(f"an interval of {walk.interval_s} s")
-    events_each = 3 * walk.mtti_s / (walk.interval_s + walk.stall_s) + 4
-    failures = max(min(failures, int(most_events / events_each)), 200)
     # Of two levels only the far failures begin everything anew.
     renewals = failures * (1.0 if walk.far is None else walk.far.share)
-    jobs = max(min(int(renewals / 3), 4000), 25)
+    jobs = int(np.clip(max(renewals, failures / _MOST_FAILURES), 25, _MOST_JOBS))
     cycles = math.ceil(renewals / jobs)
     state = _Jobs(walk, jobs, cycles, np.random.default_rng(seed))
     while state.advance():
@@ -126,11 +128,25 @@ class _Jobs:
         self._life_s = self._drawn(jobs)
         self._done_s = np.zeros(jobs)
         self._saves = np.zeros(jobs)
-        self._next_s = np.full(jobs, walk.restart_s + walk.interval_s)
+        self._next_s = np.full(jobs, float(walk.restart_s + walk.interval_s))
         """When the next save is due."""
         self._commit_s, self._commit_work, self._commit_saves = _nothing(jobs), np.zeros(jobs), np.zeros(jobs)
         self._far_s, self._far_work, self._far_saves = _nothing(jobs), np.zeros(jobs), np.zeros(jobs)
         self._far_due_s = np.zeros(jobs)
+        self._has_arrived = np.zeros(jobs, dtype=np.bool_)
+        self._went_s, self._went_saves = _nothing(jobs), np.zeros(jobs)
+        """The last save that also went to the far level: when, and of how many saves it was the last."""
+        self._near = (
+            (self._next_s, self._commit_s),
+            (self._done_s, self._commit_work, self.kept_s),
+            (self._saves, self._commit_saves, self.kept_saves),
+        )
+        """Times, work and counts of saves that move on with each period."""
+        self._all = (
+            (*self._near[0], self._far_s, self._far_due_s),
+            (*self._near[1], self._far_work, self.kept_far_s),
+            (*self._near[2], self._far_saves, self._kept_saves_far),
+        )
 
     def _drawn(self, count: int) -> Floats:
         return np.asarray(self._scale_s * self._rng.weibull(self._walk.shape, count))
@@ -168,6 +184,7 @@ class _Jobs:
         self.kept_far_s[at] = self._far_work[at]
         self._kept_saves_far[at] = self._far_saves[at]
         self._far_s[at] = np.inf
+        self._has_arrived |= at
 
     def _save(self, at: NDArray[np.bool_]) -> None:
         walk = self._walk
@@ -178,14 +195,41 @@ class _Jobs:
         self._commit_work[at] = self._done_s[at]
         self._commit_saves[at] = self._saves[at]
         self._next_s[at] = snapshot_s + walk.interval_s
-        if walk.far is not None:
+        # A save that is due before the last write is done waits for it.
+        period_s = walk.stall_s + max(walk.interval_s, walk.lag_s)
+        if walk.far is None:
+            self._skip(at, self._all, period_s, 1, self._life_s)
+        else:
             goes = at & np.isinf(self._far_s) & (self._next_s >= self._far_due_s)
-            begins_s = self._next_s[goes] - walk.interval_s
-            self._far_s[goes] = begins_s + walk.far.write_s
-            self._far_work[goes] = self._done_s[goes]
-            self._far_saves[goes] = self._saves[goes]
-            # Due counts from the interval after, so that a far interval of n near periods takes every n-th.
-            self._far_due_s[goes] = begins_s + walk.far.interval_s + walk.interval_s * (1 - 1e-9)
+            self._go_far(goes, walk.far)
+            due_s = np.where(np.isinf(self._far_s), self._far_due_s, self._far_s)
+            self._skip(at, self._near, period_s, 1, np.minimum(due_s, self._life_s))
+
+    def _go_far(self, at: NDArray[np.bool_], far: Far) -> None:
+        begins_s = self._next_s[at] - self._walk.interval_s
+        self._far_s[at] = begins_s + far.write_s
+        self._far_work[at] = self._done_s[at]
+        self._far_saves[at] = self._saves[at]
+        # Due counts from the interval after, so that a far interval of n near periods takes every n-th.
+        self._far_due_s[at] = begins_s + far.interval_s + self._walk.interval_s * (1 - 1e-9)
+        again = at & np.isfinite(self._went_s)
+        period_s = self._next_s[again] - self._went_s[again]
+        self._skip(again, self._all, period_s, self._saves[again] - self._went_saves[again], self._life_s)
+        self._went_s[at], self._went_saves[at] = self._next_s[at], self._saves[at]
+
+    def _skip(
+        self, at: NDArray[np.bool_], state: _State, period_s: Floats | float, saves: Floats | int, until_s: Floats
+    ) -> None:
+        """From a save on, pass over whole periods of so many saves each; the last ones before `until_s` are walked."""
+        begin_s = self._next_s[at] - self._walk.interval_s
+        periods = np.maximum(np.floor((until_s[at] - begin_s) / period_s) - 1, 0)
+        times, works, counts = state
+        for one in times:
+            one[at] += periods * period_s
+        for one in works:
+            one[at] += periods * saves * self._walk.interval_s
+        for one in counts:
+            one[at] += periods * saves
 
     def _fail(self, at: NDArray[np.bool_]) -> None:
         count = int(at.sum())
@@ -197,6 +241,8 @@ class _Jobs:
         needs_far = np.zeros_like(at)
         needs_far[at] = True if walk.far is None else self._rng.random(count) < walk.far.share
         self._renewals[needs_far] += 1
+        self._renewals[at & self._has_arrived & (self.failures >= self._cycles * _MOST_FAILURES)] = self._cycles
+        self._has_arrived[at] = False
         self.kept_s[needs_far] = self.kept_far_s[needs_far]
         self.kept_saves[needs_far] = self._kept_saves_far[needs_far]
         self._done_s[at] = self.kept_s[at]
@@ -206,6 +252,7 @@ class _Jobs:
         self._commit_s[at] = np.inf
         self._far_s[at] = np.inf
         self._far_due_s[at] = 0.0
+        self._went_s[at] = np.inf
 
 
 def _nothing(count: int) -> Floats:
