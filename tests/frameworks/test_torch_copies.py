@@ -316,7 +316,8 @@ def test_a_device_that_fails_costs_the_save_and_says_so(
     train(tmp_path / "job", in_forward=fail)
     said = capsys.readouterr().err
     assert "could not be copied: an illegal memory access" in said
-    assert "SAVE FAILED at step 2" in said
+    # The copy of step 1 may still be under way then.
+    assert "SAVE FAILED at step 2" in said or "SAVE FAILED at step 1" in said
     assert {3, 4} <= saved(tmp_path / "job").keys()
 
 

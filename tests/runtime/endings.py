@@ -69,6 +69,8 @@ def asked_while_saving(job: str) -> None:
 
 
 def impatient(job: str) -> None:
+    # A handler that a program has is called, too: two signals that come before Python has seen the first are one.
+    signal.signal(signal.SIGINT, lambda *_: say("asked"))
     run = lastgood.Run({}, job=job, every=1000)
     for step in run.steps(5):
         if step == 2:

@@ -81,7 +81,7 @@ def test_the_second_ctrl_c_does_not_wait(programs: Zygote, path: Path) -> None:
     pid = programs.start(HERE + "impatient", job=str(path))
     programs.wait_for_output(pid, "ready")
     os.kill(pid, signal.SIGINT)
-    time.sleep(0.3)
+    programs.wait_for_output(pid, "asked")
     os.kill(pid, signal.SIGINT)
     # Within the limit of any wait here, which is far less than it would sleep.
     assert programs.wait(pid) != 0
