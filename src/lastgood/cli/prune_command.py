@@ -30,7 +30,8 @@ examples:
 
 Never deletes the last good checkpoint, nor one that is pinned. Before anything is deleted,
 the last good one is read back and checked. What killed attempts left half-written goes
-too. Refuses while a launcher runs the job, which prunes by itself (exit code 86).
+too. What a start with --fresh has set aside, which the job itself leaves alone, is judged by
+itself in the same way. Refuses while a launcher runs the job, which prunes by itself (exit code 86).
 """
 
 
