@@ -41,6 +41,14 @@ def test_a_chain_ends_with_the_attempt_that_finished_though_the_segments_behind_
     assert end is not None and (end.exit_code, end.reason) == (0, "attempt 4 finished")
 
 
+def test_what_was_restarted_inside_an_attempt_does_not_hide_its_end() -> None:
+    inner = Record(5, 0.5, "l", False, [Event("started", 0.6, {"step": 7})])
+    outer = record(launched={}, **{event.kind: event.data for event in DONE.events})
+    assert inner.launch == outer.launch and outer.is_launched and not inner.is_launched
+    end = chain_end([outer, inner], HERE)
+    assert end is not None and end.exit_code == 0
+
+
 @pytest.mark.parametrize("records", [[], [STOPPED], [CANCELLED, STOPPED], [record()]])
 def test_a_chain_goes_on_where_nobody_ended_it(records: list[Record]) -> None:
     assert chain_end(records, HERE) is None

@@ -160,7 +160,7 @@ class OpenFoam:
             if self._save_signal is None:
                 return StopRequest(None, refusal="the case has a stopAtWriteNowSignal and no writeNowSignal")
             return StopRequest(self._save_signal, (self._solver,))
-        return StopRequest(self._stop_signal, (self._solver,))
+        return StopRequest(self._stop_signal, (self._solver,), is_exact=True)
 
     def reached(self, output: str, since: float) -> int | None:
         """It prints times, not steps. Where steps are not of one length this is about right."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from lastgood.core.accounting import Record
+from lastgood.core.accounting import Record, joined
 from lastgood.core.outcome import Outcome
 from lastgood.core.restart import Action
 
@@ -54,6 +54,8 @@ def is_begun_in_chain(records: list[Record], here: dict[str, Any]) -> bool:
 
 def chain_end(records: list[Record], here: dict[str, Any]) -> ChainEnd | None:
     """None if the chain goes on. A job that is submitted anew is another chain, and is not bound by this."""
+    # What torchrun restarted by itself knows nothing of allocations.
+    records = joined(records)
     if not records or not is_before_in_chain(records[-1], here):
         return None
     ended, decided = records[-1].last("ended"), records[-1].last("decided")

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from lastgood.core.accounting import Record
+from lastgood.core.accounting import Record, joined
 from lastgood.core.chain import (
     ChainEnd,
     allocation_of,
@@ -170,6 +170,7 @@ class Supervisor:
     def _chain_end(self, records: list[Record]) -> ChainEnd | None:
         """Whether the work that this allocation was to go on with was ended on purpose."""
         here = self._scheduler.allocation()
+        records = joined(records)
         if over := chain_end(records, here):
             return over
         if records and is_before_in_chain(records[-1], here) and is_cause_unknown(records[-1]):
