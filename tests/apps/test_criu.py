@@ -206,7 +206,7 @@ def test_a_request_that_cannot_be_written_raises_nothing(
     monkeypatch.setattr(criu.durable, "write_shared_file", Fails)
     assert "criu-images/save cannot be written: " in adapter.ask_to_stop(signal.SIGUSR2).refusal
     stop = adapter.ask_to_stop(signal.SIGTERM)
-    assert (stop.signal, stop.only_to) == (signal.SIGTERM, (Path(sys.executable).name,))
+    assert (stop.signal, stop.only_to) == (signal.SIGTERM, ("lastgood-criu",))
 
 
 def test_told_to_end_it_ends_the_command_also_where_it_cannot_be_written_down(

@@ -81,6 +81,10 @@ def test_ordinary_names_count(name: str) -> None:
         ("h5_7", 7),
         ("x.h50", 50),
         ("pot.v3.2", 0),
+        # Followed by a number it is not cut out: what stands on both sides would become one number.
+        ("step_100.h5.3", 100),
+        ("model-100.fp16.2.bin", 100),
+        ("dump.100.lz4.1", 100),
     ],
 )
 def test_the_digit_of_a_format_is_no_step(name: str, step: int) -> None:

@@ -92,27 +92,36 @@ def test_a_job_that_vanished_is_not_begun_anew(records, job, tmp_path):
 
 
 def test_a_chain_that_has_begun_anew_is_told_from_others_whatever_is_saved_or_forgotten_since(records, tmp_path):
-    assert not records.has_begun_anew(tmp_path / "job", "7")
-    records.note_new_start(tmp_path / "job", "7")
+    assert not records.has_begun_anew(tmp_path / "job", "7", "9 0")
+    records.note_new_start(tmp_path / "job", "7", "7 0")
     records.note_saved(tmp_path / "job", "id", 5)
     records.forget(tmp_path / "job")
-    assert records.has_begun_anew(tmp_path / "job", "7")
-    assert not records.has_begun_anew(tmp_path / "job", "8") and not records.has_begun_anew(tmp_path / "other", "7")
-    records.note_new_start(tmp_path / "job", "8")
-    assert not records.has_begun_anew(tmp_path / "job", "7")
+    assert records.has_begun_anew(tmp_path / "job", "7", "9 0")
+    assert not records.has_begun_anew(tmp_path / "job", "8", "9 0") and not records.has_begun_anew(
+        tmp_path / "other", "7", "9 0"
+    )
+    records.note_new_start(tmp_path / "job", "8", "7 0")
+    assert not records.has_begun_anew(tmp_path / "job", "7", "9 0")
+
+
+def test_the_start_that_has_begun_anew_may_do_so_again(records, tmp_path):
+    # In an interactive allocation a person gives the command line twice; a requeue, or a segment, is another start.
+    records.note_new_start(tmp_path / "job", "7", "7 0")
+    assert not records.has_begun_anew(tmp_path / "job", "7", "7 0")
+    assert records.has_begun_anew(tmp_path / "job", "7", "7 1") and records.has_begun_anew(tmp_path / "job", "7", "8 0")
 
 
 @pytest.mark.parametrize("directory", [None, "file/below"])
 def test_where_a_new_start_cannot_be_noted_nothing_is_known_of_it(directory, tmp_path):
     (tmp_path / "file").write_text("")
     records = Records(directory and tmp_path / directory)
-    records.note_new_start(tmp_path / "job", "7")
-    assert not records.has_begun_anew(tmp_path / "job", "7")
+    records.note_new_start(tmp_path / "job", "7", "7 0")
+    assert not records.has_begun_anew(tmp_path / "job", "7", "9 0")
 
 
 def test_outside_of_slurm_each_new_start_is_one(records, tmp_path):
-    records.note_new_start(tmp_path / "job", "")
-    assert not records.has_begun_anew(tmp_path / "job", "")
+    records.note_new_start(tmp_path / "job", "", "7 0")
+    assert not records.has_begun_anew(tmp_path / "job", "", "9 0")
 
 
 def test_who_has_said_fresh_is_not_told_to_say_it(records, job):

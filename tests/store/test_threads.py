@@ -219,8 +219,7 @@ def test_a_thread_that_was_called_off_does_not_begin() -> None:
     beside = Beside(lambda: done.append(1), "test")
     assert beside.call_off()
     beside.start()
-    for _ in range(20):
-        time.sleep(0.001)
+    beside.join()
     assert not done
 
 

@@ -67,7 +67,7 @@ class Criu:
             if number == SIGUSR2:
                 return StopRequest(None, refusal=f"{shown(str(self._directory / name))} cannot be written: {error}")
             # To what keeps the command, which then tries once to write it down, and ends it.
-            return StopRequest(SIGTERM, (Path(sys.executable).name,))
+            return StopRequest(SIGTERM, (images.KEEPER,))
         return StopRequest(None)
 
     def reached(self, output: str, since: float) -> int | None:

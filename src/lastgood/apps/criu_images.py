@@ -19,6 +19,8 @@ import psutil
 
 from lastgood.store import durable
 
+KEEPER = "lastgood-criu"
+"""The name of the process that keeps the command, which may run in the same interpreter."""
 DIRECTORY = "criu-images"
 STATE = "state.json"
 FINISHED = "finished.json"

@@ -24,6 +24,7 @@ import psutil
 from lastgood.apps.criu_images import (
     DIRECTORY,
     FINISHED,
+    KEEPER,
     SAVE,
     STATE,
     STOP,
@@ -44,7 +45,7 @@ from lastgood.store import durable
 LOOK_S = 0.05
 DUMP_LIMIT_S = 3600.0
 """Of an image as large as a node's memory on slow storage; the program stands still meanwhile."""
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
 _SIGCONT = 18
 _TRIES = 3
 _AGAIN_S = 2.0
@@ -237,6 +238,7 @@ def main() -> int:
     parser.add_argument("--restore", type=Path)
     parser.add_argument("command", nargs="+")
     given = parser.parse_args()
+    ctypes.CDLL(None).prctl(_PR_SET_NAME, KEEPER.encode(), 0, 0, 0)
     Path(DIRECTORY).mkdir(exist_ok=True)
     keeper = Keeper(given.command, given.every)
     for number in (SIGTERM, SIGINT):

@@ -79,8 +79,9 @@ def run_job(request: RunRequest) -> int:
 
         refuse_in_tasks(environment)
     chain = chain_of(environment, is_chained=request.is_chained) if environment.get("SLURM_JOB_ID") else ""
+    start = f"{environment.get('SLURM_JOB_ID', '')} {environment.get('SLURM_RESTART_COUNT', '0')}"
     # A script that says --fresh says so again in each start and each segment of its job.
-    is_new = request.settings.is_fresh and not records.has_begun_anew(request.job, chain)
+    is_new = request.settings.is_fresh and not records.has_begun_anew(request.job, chain, start)
     with SignalInbox() as inbox:
         if not is_new:
             refuse_vanished(request.job, records, is_fresh_spent=request.settings.is_fresh)
@@ -92,7 +93,7 @@ def run_job(request: RunRequest) -> int:
             with take_lock(job, request.settings.grace_s, console, inbox, superseded) as lock:
                 if is_new:
                     # Not before the lock is ours: a job that somebody runs keeps its record.
-                    _begin_anew(job, records, chain)
+                    _begin_anew(job, records, chain, start)
                 become_subreaper()
                 metrics.begin(job)
                 scheduler = _scheduler(request, job, environment, console, started)
@@ -114,12 +115,12 @@ def run_job(request: RunRequest) -> int:
             console.close()
 
 
-def _begin_anew(job: JobDirectory, records: Records, chain: str) -> None:
+def _begin_anew(job: JobDirectory, records: Records, chain: str, start: str) -> None:
     with explained("read the history of", job.attempts, safe="nothing was changed"):
         is_begun = is_begun_in_chain(read_records(job), {"chain": chain})
     if not is_begun:
         records.forget(job.path)
-    records.note_new_start(job.path, chain)
+    records.note_new_start(job.path, chain, start)
 
 
 def _is_superseded(job: JobDirectory, environment: Mapping[str, str]) -> bool:

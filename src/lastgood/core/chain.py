@@ -63,8 +63,6 @@ def chain_end(records: list[Record], here: dict[str, Any]) -> ChainEnd | None:
     code = decided.data.get("exit_code") if decided else None
     if ended is not None and ended.data.get("outcome") == Outcome.CANCELLED.value:
         return ChainEnd(f"attempt {number} was cancelled", code if isinstance(code, int) and code else 1)
-    if decided is not None and decided.data.get("action") == Action.DONE.value:
-        return ChainEnd(f"attempt {number} finished", 0)
     if decided is not None and decided.data.get("action") == Action.GIVE_UP.value:
         return ChainEnd(
             f"attempt {number} gave up: {decided.data.get('reason')}", code if isinstance(code, int) and code else 1

@@ -11,7 +11,7 @@ import msgspec
 
 _NUMBER = re.compile(r"\d+\.\d+(?:[eE][-+]?\d+)?|\d+[eE][-+]\d+|\d+")
 _FORMAT = re.compile(
-    r"\.(?:h[45]|he5|hdf[45]|nc4|bp[345]|ex2|rst7|bz2|lz4|7z|fp16|bf16|fp32|fp64|md5|sha1|sha256|sha512)(?=[./]|$)",
+    r"\.(?:h[45]|he5|hdf[45]|nc4|bp[345]|ex2|rst7|bz2|lz4|7z|fp16|bf16|fp32|fp64|md5|sha1|sha256|sha512)(?=/|$|\.\D)",
     re.IGNORECASE,
 )
 """Suffixes that have a number and no step. Others may have one: `run.it012`, `ckpt.e5`, `model.step100`."""

@@ -33,6 +33,8 @@ class NewStart(msgspec.Struct, frozen=True):
     path: str
     chain: str
     """What ties the Slurm jobs together that have made it, and make no other."""
+    start: str
+    """Which start of which of these jobs has made it: in that one somebody may ask for another."""
     at: float
 
 
@@ -73,20 +75,22 @@ class Records:
             except OSError:
                 return
 
-    def has_begun_anew(self, job_path: Path, chain: str) -> bool:
-        """True if the last new start in this directory was made by that chain of Slurm jobs."""
+    def has_begun_anew(self, job_path: Path, chain: str, start: str) -> bool:
+        """True if the last new start in this directory was made by that chain of Slurm jobs, in another start than
+        this one."""
         if self.directory is None or not chain:
             return False
         try:
             data = read_document(self._file(job_path, NewStart))
-            return data is not None and unseal(data, NewStart, "the new start of this job").chain == chain
+            made = None if data is None else unseal(data, NewStart, "the new start of this job")
         except (OSError, DamagedError):
             return False
+        return made is not None and made.chain == chain and made.start != start
 
-    def note_new_start(self, job_path: Path, chain: str) -> None:
-        """Remember which chain of Slurm jobs has begun anew in `job_path`; empty: none."""
+    def note_new_start(self, job_path: Path, chain: str, start: str) -> None:
+        """Remember which start of a chain of Slurm jobs has begun anew in `job_path`; no chain: none."""
         if chain:
-            self._keep(job_path, NewStart(_shown(job_path), chain, time.time()))
+            self._keep(job_path, NewStart(_shown(job_path), chain, start, time.time()))
 
     def _keep(self, job_path: Path, record: SavedRecord | NewStart) -> OSError | None:
         if self.directory is None:

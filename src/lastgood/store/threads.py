@@ -87,6 +87,8 @@ class Beside:
 
     def _run(self) -> None:
         if self._owner.setdefault("is", "thread") != "thread":
+            # It was started and called off: who knows of its start waits.
+            self._end.open()
             return
         try:
             _libc.prctl(_PR_SET_NAME, self._name.encode(), 0, 0, 0)
