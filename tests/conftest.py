@@ -1,8 +1,9 @@
 """What all tests share: no test touches the user's own state directory, a way to make checkpoints,
 and the summary of the fault campaigns."""
 
+import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,41 @@ def save_step(job: JobDirectory) -> SaveStep:
         return writer.commit(world_size, **commit)
 
     return save
+
+
+SKIPPED_EVERYWHERE = (
+    "there is no GPU here that torch can use",
+    "`criu check` does not pass on this machine",
+    "CRIU is not installed",
+    "root may read everything",
+    "this torch has no",
+    "no padding in this machine's long double",
+)
+"""Why a test may be skipped also where LASTGOOD_TESTS_SKIP_NOTHING is 1, such as in CI. Any other skip is a failure there: a
+machine that lacks a tool, a device or a right must not leave tests out in silence."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    _refuse_skip(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    _refuse_skip(report)
+    return report
+
+
+def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+    if not report.skipped or os.environ.get("LASTGOOD_TESTS_SKIP_NOTHING") != "1":
+        return
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    if not reason.removeprefix("Skipped: ").startswith(SKIPPED_EVERYWHERE):
+        report.outcome = "failed"
+        report.longrepr = f"{reason}: nothing may be skipped here"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
