@@ -4,7 +4,7 @@
 
 A launcher starts at every attempt and the library at every start of a rank, so both should cost little.
 The commands alternate within one run, so that a machine that is busy for a while slows all of them;
-each ratio is that of a round's two neighbours. The aim is 2x for the import and 3x for --help.
+each ratio is that of one round. The aim is 2x for the import and 3x for --help.
 """
 
 import argparse
@@ -15,6 +15,8 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+
+from lab import rotated
 
 _SCRIPT = Path(sys.executable).with_name("lastgood")
 LASTGOOD = [str(_SCRIPT)] if _SCRIPT.exists() else [sys.executable, "-m", "lastgood"]
@@ -50,9 +52,10 @@ def main() -> None:
     for command in COMMANDS.values():
         seconds(command)  # the first one also writes byte code
     taken: dict[str, list[float]] = {name: [] for name in COMMANDS}
-    for _ in range(rounds):
-        for name, command in COMMANDS.items():
-            taken[name].append(seconds(command))
+    for number in range(rounds):
+        # Each follows each other equally often.
+        for name in rotated(list(COMMANDS), number):
+            taken[name].append(seconds(COMMANDS[name]))
     print(f"{rounds} rounds; Python {sys.version.split()[0]}; median and spread (10th to 90th percentile)\n")
     print(f"{'command':20} {'ms':>7} {'spread':>15} {'ratio':>7} {'spread':>13}  aim")
     bare = taken["python -c pass"]

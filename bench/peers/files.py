@@ -48,6 +48,14 @@ class Safetensors(Contender):
     load_title = "safetensors"
     packages = ("torch", "safetensors")
 
+    def begin(self, state: Any, directory: Path, every: int) -> None:
+        super().begin(state, directory, every)
+        import safetensors.torch  # noqa: F401 - loaded before it is timed
+
+    def begin_load(self, state: Any) -> None:
+        super().begin_load(state)
+        import safetensors.torch  # noqa: F401 - as above
+
     def save(self, step: int) -> None:
         from safetensors.torch import save_file
 

