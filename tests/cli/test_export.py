@@ -105,6 +105,41 @@ def test_a_type_that_safetensors_lacks_is_told(lastgood, job, tmp_path):
     assert beside["entries"]["odd"] == {"$array": "odd", "kind": "numpy", "dtype": "<c16", "shape": [1]}
 
 
+@pytest.mark.parametrize("suffix", ["safetensors", "npz"])
+def test_an_array_is_called_by_its_place_in_what_is_exported(lastgood, job, tmp_path, suffix):
+    x = np.arange(3.0)
+    save(job, 5, {"a": x, "b": {"again": x}})
+    out = tmp_path / f"out.{suffix}"
+    assert lastgood("export", job.path, "--to", out, "--entry", "b").code == 0
+    found = load_file(out) if suffix == "safetensors" else np.load(out)
+    assert {name: found[name].tolist() for name in found} == {"b.again": [0, 1, 2]}
+
+
+@pytest.mark.parametrize("suffix", ["safetensors", "npz"])
+def test_an_array_that_is_in_several_places_is_under_each_of_their_names(lastgood, job, tmp_path, suffix):
+    x = np.arange(3.0)
+    state = {
+        "m": OrderedDict([("embed", x), ((1, 2), x)]),
+        "values": [np.float32(2), {np.dtype("<f4"): x}],
+        "m.embed": x,
+    }
+    save(job, 5, state)
+    out = tmp_path / f"out.{suffix}"
+    answer = lastgood("export", job.path, "--to", out, "--json").answer("export")
+    found = load_file(out) if suffix == "safetensors" else np.load(out)
+    assert set(found) == {"m.embed", "m.(1, 2)", "values.1.<f4", "m.embed#2"}
+    assert all(found[name].tolist() == [0, 1, 2] for name in found)
+    assert answer.arrays == 4
+    beside = json.loads((tmp_path / f"out.{suffix}.json").read_bytes())["entries"]
+    assert beside["m"] == {
+        "$OrderedDict": [
+            ["embed", {"$array": "m.embed", "kind": "numpy"}],
+            [{"$tuple": [1, 2]}, {"$array": "m.(1, 2)", "kind": "numpy"}],
+        ]
+    }
+    assert beside["values"][0] == {"$scalar": ["<f4", "AAAAQA=="]}
+
+
 def test_a_step_can_be_chosen(lastgood, job, save_step, tmp_path):
     save_step(1)
     save_step(2)
@@ -299,6 +334,16 @@ class TestTorch:
             assert found.metadata()["format"] == "pt"
             assert torch.equal(found.get_tensor("model.0.weight"), model[0].weight)
 
+    def test_tied_weights_from_safetensors_load_where_every_name_is_asked_for(
+        self, lastgood, torch, job, trained, tmp_path
+    ):
+        from safetensors.torch import load_file as load_tensors
+
+        model, _ = trained
+        assert lastgood("export", job.path, "--to", tmp_path / "m.safetensors", "--entry", "model").code == 0
+        found = load_tensors(tmp_path / "m.safetensors")
+        model.load_state_dict({name.removeprefix("model."): tensor for name, tensor in found.items()}, strict=True)
+
     def test_types_that_numpy_lacks(self, lastgood, torch, job, tmp_path):
         from safetensors.torch import load_file as load_tensors
 
@@ -356,3 +401,19 @@ class TestTorch:
         assert said.code == 68
         assert "state: torch has no type" in said.err
         assert os.listdir(tmp_path) == ["job"]
+
+    def test_arrays_of_the_other_byte_order_become_tensors_of_this_one(self, lastgood, torch, job, tmp_path):
+        save(job, 5, {"sky": np.array([1.5, -2.0], ">f8"), "counts": np.array([3], ">i2"), "x": np.ones(1)})
+        said = lastgood("export", job.path, "--to", tmp_path / "out.pt", "--json")
+        assert said.code == 0, said.err
+        found = torch.load(tmp_path / "out.pt", weights_only=True)
+        assert (found["sky"].tolist(), found["counts"].tolist()) == ([1.5, -2.0], [3])
+        assert (found["sky"].dtype, found["counts"].dtype) == (torch.float64, torch.int16)
+        assert said.answer("export").changed == ["sky: NumPy >f8 became <f8", "counts: NumPy >i2 became <i2"]
+
+    @pytest.mark.parametrize("kind", [">U1", "<U1", ">M8[D]"])
+    def test_a_type_that_torch_lacks_is_named_in_either_byte_order(self, lastgood, torch, job, tmp_path, kind):
+        save(job, 5, {"state": np.zeros(1, kind)})
+        said = lastgood("export", job.path, "--to", tmp_path / "out.pt")
+        assert said.code == 68
+        assert "state: torch has no type" in said.err

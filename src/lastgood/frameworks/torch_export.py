@@ -45,39 +45,42 @@ def write_dcp(export: Export, path: Path) -> list[str]:
 
 def _state(export: Export) -> tuple[dict[str, Any], list[str]]:
     data = export.read()
-    made: dict[str, torch.Tensor] = {}
+    made: dict[tuple[int, str], torch.Tensor] = {}
+    plainer = _Plainer()
 
     def array(name: str, kind: str, tag: dict[str, Any]) -> torch.Tensor:
         # One tensor however often it is referred to, so that tied weights stay tied.
-        if name not in made:
-            made[name] = _tensor(name, export.arrays[name], data[name])
-        return made[name]
+        source = export.arrays[name]
+        stored = (source.rank, source.spec.name)
+        if stored not in made:
+            made[stored] = plainer.tensor(name, source, data[name])
+        return made[stored]
 
     decoded = {entry: tree.unflatten(skeleton, array, (TORCH, NUMPY)) for entry, skeleton in export.entries.items()}
-    plainer = _Plainer()
     state: dict[str, Any] = plainer.convert(decoded, "")
     return state, plainer.changed
 
 
-def _tensor(name: str, source: Source, data: memoryview) -> torch.Tensor:
-    if source.kind == "torch":
-        return cast(torch.Tensor, TORCH.from_buffer(source.spec, source.tag, data))
-    array = numpy_array(source, data)
-    try:
-        return torch.from_numpy(array)
-    except TypeError as error:
-        raise UnstorableError(
-            f"{name}: torch has no type for {array.dtype}",
-            safe="nothing was written",
-            remedy="export to .safetensors or .npz instead, or leave that entry out with --entry",
-        ) from error
-
-
 class _Plainer:
-    """Replaces the few types that `torch.load(weights_only=True)` refuses by the nearest that it accepts."""
+    """Replaces the few types that torch or `torch.load(weights_only=True)` refuses by the nearest that it accepts."""
 
     def __init__(self) -> None:
         self.changed: list[str] = []
+
+    def tensor(self, name: str, source: Source, data: memoryview) -> torch.Tensor:
+        if source.kind == "torch":
+            return cast(torch.Tensor, TORCH.from_buffer(source.spec, source.tag, data))
+        array = numpy_array(source, data)
+        native = array.dtype.newbyteorder("=")
+        try:
+            tensor = torch.from_numpy(array.astype(native, copy=False))
+        except (TypeError, ValueError) as error:
+            raise UnstorableError(
+                f"{name}: torch has no type for {array.dtype}",
+                safe="nothing was written",
+                remedy="export to .safetensors or .npz instead, or leave that entry out with --entry",
+            ) from error
+        return tensor if array.dtype.isnative else self._note(name, f"NumPy {array.dtype.str}", native.str, tensor)
 
     def convert(self, value: Any, at: str) -> Any:
         if isinstance(value, dict):

@@ -3,7 +3,8 @@
 Needs no array library. Formats that do are in `frameworks`.
 
 Names: an array that all ranks share keeps its name; one that belongs to a single rank of several is
-called `rank-00001.<name>`, unless only that rank is exported. The same holds for entries.
+called `rank-00001.<name>`, unless only that rank is exported. The same holds for entries. An array that is in
+several places (tied weights) is exported under the name of each, because readers ask for every one.
 """
 
 import os
@@ -16,6 +17,7 @@ import msgspec
 from lastgood.core import tensorfile, tree
 from lastgood.core.errors import UsageError
 from lastgood.core.tensorfile import ArraySpec
+from lastgood.core.tree import ArrayLeaf, Flat
 from lastgood.store import durable
 from lastgood.store.rank_state import RankState, rank_state
 from lastgood.store.reader import Checkpoint
@@ -49,11 +51,10 @@ class Export(NamedTuple):
 
     def read(self) -> dict[str, memoryview]:
         """The bytes of every array by exported name, verified. Takes as much memory as they have bytes."""
-        ranks = {source.rank for source in self.arrays.values()}
-        data = {
-            rank: self.checkpoint.read(rank, [s.spec.name for s in self.arrays.values() if s.rank == rank])
-            for rank in ranks
-        }
+        stored: dict[int, dict[str, None]] = {}
+        for source in self.arrays.values():
+            stored.setdefault(source.rank, {})[source.spec.name] = None
+        data = {rank: self.checkpoint.read(rank, list(names)) for rank, names in stored.items()}
         return {name: data[source.rank][source.spec.name] for name, source in self.arrays.items()}
 
 
@@ -62,17 +63,18 @@ def select(checkpoint: Checkpoint, wanted: list[str], all_entries: list[str], ra
     one rank or of all. Raises NoSuchJobError for an entry or rank that is not there."""
     ranks = range(checkpoint.manifest.world_size) if rank is None else [rank]
     states = [rank_state(checkpoint, r, wanted) for r in ranks]
+    placed = [_named_by_place(state.entries) for state in states]
     entries: dict[str, Json] = {}
     arrays: dict[str, Source] = {}
     for entry in wanted:
         is_common = len(states) == 1 or _is_common(entry, states)
-        for state in states[:1] if is_common else states:
+        for state, flat in [(states[0], placed[0])] if is_common else zip(states, placed, strict=True):
             exported = entry if is_common else _prefixed(state.rank, entry)
             if exported in entries:
                 raise UsageError(
                     f"two entries would be called {exported!r}", remedy="export them one at a time, or give --rank"
                 )
-            entries[exported] = _renamed(state.entries[entry], state, arrays, len(states) > 1)
+            entries[exported] = _renamed(flat.skeleton[entry], flat, state, arrays, len(states) > 1)
     return Export(checkpoint, entries, arrays, [name for name in all_entries if name not in wanted])
 
 
@@ -88,19 +90,56 @@ def _prefixed(rank: int, name: str) -> str:
     return f"rank-{rank:05d}.{name}"
 
 
-def _renamed(skeleton: Json, state: RankState, arrays: dict[str, Source], is_of_many: bool) -> Json:
+class _Kept(msgspec.Struct, eq=False):
+    """A reference to an array, or a framework's value as it is stored. Each is one of its own."""
+
+    tag: str
+    content: Json
+    rest: dict[str, Json] = {}
+
+    def __repr__(self) -> str:
+        # As a key it is part of a name.
+        return str(self.content)
+
+
+class _Places:
+    """Takes skeletons apart and puts them together again, so that every reference to an array has a name of its own."""
+
+    def to_leaf(self, value: object) -> ArrayLeaf | None:
+        if not isinstance(value, _Kept) or value.tag != "array":
+            return None
+        return ArrayLeaf(value.rest["kind"], "", (), value, value.rest["tag"], id(value))
+
+    def to_json(self, value: object) -> tuple[str, Json] | None:
+        return (value.tag, value.content) if isinstance(value, _Kept) else None
+
+    def from_json(self, tag: str, content: Json) -> object:
+        return _Kept(tag, content)
+
+
+def _named_by_place(entries: dict[str, Json]) -> Flat:
+    """The entries' skeletons, in which the name of an array says where it is; by that name, what it refers to."""
+
+    def array(name: str, kind: str, tag: dict[str, Json]) -> _Kept:
+        return _Kept("array", name, {"kind": kind, "tag": tag})
+
+    codecs = (_Places(),)
+    return tree.flatten({entry: tree.unflatten(skeleton, array, codecs) for entry, skeleton in entries.items()}, codecs)
+
+
+def _renamed(skeleton: Json, flat: Flat, state: RankState, arrays: dict[str, Source], is_of_many: bool) -> Json:
     """The skeleton with exported names; notes every array that it refers to in `arrays`."""
     if isinstance(skeleton, list):
-        return [_renamed(item, state, arrays, is_of_many) for item in skeleton]
+        return [_renamed(item, flat, state, arrays, is_of_many) for item in skeleton]
     if not isinstance(skeleton, dict):
         return skeleton
     if "$array" not in skeleton:
-        return {key: _renamed(item, state, arrays, is_of_many) for key, item in skeleton.items()}
+        return {key: _renamed(item, flat, state, arrays, is_of_many) for key, item in skeleton.items()}
     name = skeleton["$array"]
-    held = state.arrays[name]
+    leaf = flat.arrays[name]
+    held = state.arrays[leaf.data.content]
     exported = name if held.is_shared or not is_of_many else _prefixed(state.rank, name)
-    tag = {key: value for key, value in skeleton.items() if key not in ("$array", "kind")}
-    source = Source(held.placed.spec, held.rank, skeleton["kind"], tag)
+    source = Source(held.placed.spec, held.rank, leaf.kind, leaf.tag)
     if arrays.setdefault(exported, source) != source:
         raise UsageError(f"two arrays would be called {exported!r}", remedy="export one rank with --rank")
     return {**skeleton, "$array": exported}
