@@ -124,6 +124,36 @@ def test_a_bad_call_says_what_is_wrong_before_anything_runs(
     assert "it ran" not in out + err
 
 
+@pytest.fixture
+def linked(mine: Path, tmp_path: Path) -> Path:
+    """A job with its checkpoints on another disk."""
+    (tmp_path / "scratch").mkdir()
+    (mine / "out").symlink_to(tmp_path / "scratch")
+    (mine / "x.py").write_text("raise SystemExit('it ran')")
+    return mine
+
+
+def test_a_link_to_the_users_own_checkpoints_is_refused_before_anything_runs(
+    linked: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    from lastgood.cli.main import main
+
+    kept = tmp_path / "kept"
+    words = ["prove", "--directory", str(linked), "--keep", str(kept), "--", sys.executable, "x.py"]
+    assert main(words) == 2
+    said = capfd.readouterr().err
+    assert f"out -> {tmp_path / 'scratch'}" in said and "--leave-out out" in said and "--through-links" in said
+    assert not kept.exists()
+
+
+@pytest.mark.slow
+def test_links_that_are_meant_are_named_and_followed(linked: Path, tmp_path: Path):
+    said = lastgood(linked, "--through-links", "--", sys.executable, "x.py")
+    assert said.returncode == 3, said.stderr
+    assert f"changes your own files: out -> {tmp_path / 'scratch'}" in said.stderr
+    assert "it ran" in said.stdout
+
+
 def answer_of(**changes: object) -> ProveAnswer:
     members = {
         "format": 1,
@@ -208,7 +238,8 @@ def test_a_proof_that_is_told_to_end_ends_every_process_of_the_job(mine: Path, t
     proof = subprocess.Popen(command, cwd=mine, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     output = kept / "undisturbed-1" / "output.txt"
     end = time.monotonic() + 60
-    while not (output.exists() and "step 1" in output.read_text()) and time.monotonic() < end:
+    while not (output.exists() and "step 1" in output.read_text()):
+        assert time.monotonic() < end, "it was never started"
         time.sleep(0.02)
     proof.send_signal(number)
     proof.communicate(timeout=60)

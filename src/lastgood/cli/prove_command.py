@@ -43,6 +43,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--limit", default="1h", metavar="DURATION", help="for each run: then it is ended (default: 1h)")
     add("--directory", default=".", metavar="DIR", help="what each run gets a copy of, and works in (default: here)")
     add("--leave-out", action="append", default=[], metavar="GLOB", help="names of what is not copied; may be repeated")
+    add("--through-links", action="store_true", help="links to directories elsewhere are followed, although every run can "
+        "write into these")  # fmt: skip
     add("--keep", metavar="DIR", help="keep the runs and their output there (default: a temporary directory, kept where "
         "the answer is not \"identical\")")  # fmt: skip
     again = parser.add_argument_group("how it resumes")
@@ -87,12 +89,15 @@ def execute(parsed: argparse.Namespace) -> int:
     from lastgood.prove.runner import prove
     from lastgood.prove.verdict import Answer
     from lastgood.trial.deferring import EndedError, deferred_signals, ending_by_exception
+    from lastgood.trial.links import told_links_out
     from lastgood.trial.place import remove
 
     if parsed.compare:
         return _compare(parsed)
     root = Path(parsed.keep) if parsed.keep else None
     request = _request(parsed, root or Path())
+    if links := told_links_out(request.target):
+        output.note(output.plain(links))
     if root is None:
         root = Path(tempfile.mkdtemp(prefix="lastgood-prove-"))
     else:
@@ -165,6 +170,7 @@ def _request(parsed: argparse.Namespace, root: "Path") -> "Request":
     from lastgood.core.errors import UsageError
     from lastgood.core.units import parse_duration
     from lastgood.prove.runner import Request
+    from lastgood.trial.links import refuse_links_out
     from lastgood.trial.target import Target
 
     command = parsed.words[1:] if parsed.words[:1] == ["--"] else parsed.words
@@ -195,6 +201,7 @@ def _request(parsed: argparse.Namespace, root: "Path") -> "Request":
         resume_command=resume,
         limit_s=limit_s,
     )
+    refuse_links_out(target, parsed.through_links)
     return Request(
         target=target,
         root=root,
