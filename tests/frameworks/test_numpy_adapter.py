@@ -11,6 +11,7 @@ import lastgood
 from frameworks.boxes import Box, stored
 from frameworks.conftest import Save
 from lastgood.core.errors import LastgoodError, StateMismatchError, UnstorableError, UsageError
+from lastgood.frameworks.numpy_adapter import LegacyRandom
 from lastgood.store.catalogue import list_checkpoints
 from lastgood.store.jobdir import open_job
 
@@ -212,6 +213,14 @@ def test_a_value_is_no_array(save: Save, load: Save) -> None:
 # One memory, seen twice -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("value", [np.str_(""), np.bytes_(b"")])
+def test_an_empty_text_of_numpy_comes_back(save: Save, load: Save, value: Any) -> None:
+    save({"box": Box(value)})
+    box = Box()
+    load({"box": box})
+    assert (type(box.content), box.content) == (type(value), value)
+
+
 def test_memory_that_two_entries_share_is_stored_once_and_restored_through_both(
     save: Save, load: Save, tmp_path: Path
 ) -> None:
@@ -298,12 +307,38 @@ def test_the_legacy_generator_goes_on_with_its_kept_gaussian(save: Save, load: S
     assert draws(here) == expected
 
 
+def test_a_legacy_generator_of_another_source_goes_on(save: Save, load: Save) -> None:
+    generator = np.random.RandomState(np.random.PCG64(1))
+    generator.normal()
+    save({"generator": generator})
+    expected = generator.normal(size=3).tolist()
+    here = np.random.RandomState(np.random.PCG64(2))
+    load({"generator": here})
+    assert here.normal(size=3).tolist() == expected
+
+
+def test_a_legacy_generator_of_another_source_is_refused(save: Save, load: Save) -> None:
+    save({"generator": np.random.RandomState(np.random.PCG64(1))})
+    with pytest.raises(StateMismatchError, match="is a MT19937 generator here, but PCG64 in the checkpoint"):
+        load({"generator": np.random.RandomState(1)})
+
+
+def test_the_state_of_a_legacy_generator_as_it_was_saved_before_is_still_taken() -> None:
+    saved = np.random.RandomState(1)
+    here = np.random.RandomState(2)
+    entry = LegacyRandom(here)
+    state = saved.get_state()
+    assert entry.mismatches(state) == []
+    entry.restore(state)
+    assert here.normal() == saved.normal()
+
+
 def test_another_kind_of_generator_is_refused(save: Save, load: Save) -> None:
     save({"generator": np.random.Generator(np.random.PCG64(1)), "legacy": np.random.RandomState(1)})
     with pytest.raises(StateMismatchError) as caught:
         load({"generator": np.random.Generator(np.random.Philox(1)), "legacy": np.random.Generator(np.random.SFC64(1))})
     assert "generator is a Philox generator here, but PCG64 in the checkpoint" in str(caught.value)
-    assert "legacy is a SFC64 generator here, but something else in the checkpoint" in str(caught.value)
+    assert "legacy is a SFC64 generator here, but MT19937 in the checkpoint" in str(caught.value)
 
 
 def test_the_global_generator_goes_on_unless_that_is_not_wanted(tmp_path: Path) -> None:

@@ -48,7 +48,9 @@ class NumpyFramework:
     def from_json(self, tag: str, content: Json) -> object:
         if tag == "scalar":
             dtype, data = content
-            return np.frombuffer(base64.b64decode(data, validate=True), dtype=_plain_dtype(dtype))[0]
+            plain, content = _plain_dtype(dtype), base64.b64decode(data, validate=True)
+            # An empty text takes no bytes, of which NumPy could make no array.
+            return np.frombuffer(content, dtype=plain)[0] if plain.itemsize else plain.type()
         if tag == "dtype":
             return _plain_dtype(content)
         raise KeyError(tag)
@@ -141,14 +143,15 @@ class BitGenerator:
         return dict(self._source.state)
 
     def mismatches(self, tree: Any) -> list[str]:
-        here = self._source.state["bit_generator"]
-        saved = tree.get("bit_generator") if isinstance(tree, dict) else None
-        return (
-            [] if here == saved else [f"is a {here} generator here, but {saved or 'something else'} in the checkpoint"]
-        )
+        return _other_generator(self._source.state["bit_generator"], tree)
 
     def restore(self, tree: Any) -> None:
         self._source.state = tree
+
+
+def _other_generator(here: str, tree: Any) -> list[str]:
+    saved = tree.get("bit_generator") if isinstance(tree, dict) else None
+    return [] if here == saved else [f"is a {here} generator here, but {saved or 'something else'} in the checkpoint"]
 
 
 class LegacyRandom:
@@ -158,10 +161,15 @@ class LegacyRandom:
         self._source = source
 
     def capture(self) -> object:
-        return self._source.get_state()
+        return self._source.get_state(legacy=False)
 
     def mismatches(self, tree: Any) -> list[str]:
-        return [] if isinstance(tree, tuple) and len(tree) == 5 else ["is not the state of a RandomState"]
+        here = self._source.get_state(legacy=False)["bit_generator"]
+        if isinstance(tree, tuple) and len(tree) == 5:
+            # Earlier versions saved the tuple that only an MT19937 has.
+            return _other_generator(here, {"bit_generator": tree[0]})
+        is_legacy = isinstance(tree, dict) and "has_gauss" in tree
+        return _other_generator(here, tree) if is_legacy else ["is not the state of a RandomState"]
 
     def restore(self, tree: Any) -> None:
         self._source.set_state(tree)
