@@ -1,5 +1,6 @@
 """PyTorch in a job's state: tensors, modules, optimizers and generators come back bit for bit, or are refused by name."""
 
+import importlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from lastgood.store.reader import open_checkpoint
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
+FRAMEWORK: Any = importlib.import_module("lastgood.frameworks.torch_adapter").FRAMEWORK
 
 
 def bits(tensor: Any) -> bytes:
@@ -348,6 +350,52 @@ def test_what_an_optimizer_keeps_is_its_own_memory_and_not_the_buffer_that_was_r
     assert all(t.untyped_storage().nbytes() == t.numel() * t.element_size() for t in tensors)
 
 
+@pytest.mark.parametrize("is_fused", [False, True])
+def test_an_optimizer_of_a_channels_last_model_goes_on_bit_for_bit(save: Save, load: Save, is_fused: bool) -> None:
+    def make_both(seed: int) -> tuple[Any, Any]:
+        torch.manual_seed(seed)
+        model = nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
+        return model, torch.optim.AdamW(model.parameters(), lr=0.01, fused=is_fused)
+
+    def go_on(model: Any, optimizer: Any) -> None:
+        for step in range(3):
+            optimizer.zero_grad()
+            x = torch.linspace(-1, 1, 2 * 3 * 25).reshape(2, 3, 5, 5) + step
+            model(x.contiguous(memory_format=torch.channels_last)).square().mean().backward()
+            optimizer.step()
+
+    saved, here = make_both(1), make_both(2)
+    go_on(*saved)
+    save(dict(zip(("model", "optimizer"), saved, strict=True)))
+    load(dict(zip(("model", "optimizer"), here, strict=True)))
+    moments = here[1].state[here[0].weight]
+    assert moments["exp_avg"].stride() == moments["exp_avg_sq"].stride() == here[0].weight.stride()
+    go_on(*saved)
+    go_on(*here)
+    assert_same(here[0].weight, saved[0].weight)
+
+
+def test_what_an_optimizer_keeps_in_another_precision_than_the_parameter_is_not_rounded(save: Save, load: Save) -> None:
+    def make_optimizer() -> Any:
+        return torch.optim.SGD(nn.Linear(3, 2, dtype=torch.bfloat16).parameters(), lr=0.1)
+
+    saved, here = make_optimizer(), make_optimizer()
+    master = torch.linspace(0, 1, 6).reshape(2, 3)
+    saved.state[saved.param_groups[0]["params"][0]]["master"] = master
+    save({"optimizer": saved})
+    load({"optimizer": here})
+    assert_same(here.state[here.param_groups[0]["params"][0]]["master"], master)
+
+
+def test_a_setting_that_is_a_tensor_is_put_on_the_device_of_this_program() -> None:
+    _, saved = trained(OPTIMIZERS["adamw"])
+    _, here = trained(OPTIMIZERS["adamw"])
+    # Stands in for a GPU.
+    here.param_groups[0]["lr"] = torch.tensor(0.01, device="meta")
+    FRAMEWORK.adapt(here).restore(saved.state_dict())
+    assert here.param_groups[0]["lr"].device.type == "meta"
+
+
 def test_parameter_groups_keep_their_settings(save: Save, load: Save) -> None:
     def make_optimizer() -> Any:
         groups = [{"params": nn.Linear(1, 1).parameters(), "lr": 0.5}, {"params": nn.Linear(2, 1).parameters()}]
@@ -460,7 +508,9 @@ def test_a_checkpoint_holds_the_state_of_its_safe_point_although_state_dict_give
     with torch.no_grad():
         model.weight.fill_(-1)
     job = open_job(tmp_path / "job")
-    for listed in list_checkpoints(job):
+    checkpoints = list_checkpoints(job)
+    assert len(checkpoints) == 3
+    for listed in checkpoints:
         data = open_checkpoint(job, listed.name).read(0, ["model.weight"])["model.weight"]
         assert (torch.frombuffer(data, dtype=torch.float32) == listed.step).all()
 

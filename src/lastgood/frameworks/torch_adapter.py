@@ -11,7 +11,7 @@ import torch
 from lastgood.core.errors import UsageError
 from lastgood.core.tensorfile import ArraySpec
 from lastgood.core.tree import ArrayLeaf, Json
-from lastgood.frameworks import torch_copies, torch_facts, torch_workers
+from lastgood.frameworks import torch_copies, torch_facts, torch_optimizers, torch_workers
 from lastgood.runtime.ports import DeviceCopies, Stateful
 from lastgood.runtime.state import WithStateDict
 
@@ -213,6 +213,11 @@ class Optimizer(WithStateDict):
             return []
         more, less = ", ".join(sorted(mine - theirs)), ", ".join(sorted(theirs - mine))
         return [f"is of another kind: it has {more} here, but {less} in the checkpoint"]
+
+    def restore(self, tree: Any) -> None:
+        before = self._optimizer.param_groups
+        super().restore(tree)
+        torch_optimizers.put_as_saved(self._optimizer, tree, before)
 
     def own_arrays(self, least_bytes: int) -> dict[Hashable, int]:
         if not hasattr(self._optimizer, "_optimizer_step_pre_hooks"):
