@@ -78,7 +78,7 @@ def test_a_nan_is_neither_best_nor_in_the_way():
         assert names(checkpoints, Keep(last=1, best=1, metric="m", mode=mode)) == ["c", "b"]
 
 
-def test_of_equal_ones_the_oldest_is_best_because_it_was_measured_on_it():
+def test_of_equal_ones_the_oldest_is_best_because_it_is_nearest_to_where_older_versions_measured():
     checkpoints = [Known(str(s), s, 1, {"m": 1.0}) for s in (1, 2, 3, 4)]
     assert names(checkpoints, Keep(last=1, best=2, metric="m")) == ["4", "2", "1"]
 

@@ -369,12 +369,34 @@ def test_the_path_may_be_text(start: Start, path: Path) -> None:
     assert lastgood.read_log(str(path)) == lastgood.read_log(path) == lastgood.read_log(open_job(path)) == {1: {"a": 1}}
 
 
-def test_metrics_of_a_checkpoint_are_the_newest_finite_numbers(start: Start, path: Path) -> None:
+def metrics_of(path: Path) -> dict[int, dict[str, float]]:
+    job = open_job(path)
+    return {c.step: open_checkpoint(job, c.name).manifest.metrics for c in list_checkpoints(job)}
+
+
+def test_metrics_of_a_checkpoint_are_the_newest_finite_numbers_of_its_own_step(start: Start, path: Path) -> None:
     with start(keep=lastgood.Keep(last=None)) as run:
         for number in run.steps(4):
             run.log(**{1: {"a": 1, "b": 2.5, "c": "text", "d": True}, 2: {"a": math.nan}, 3: {"a": 3}}.get(number, {}))
-    job = open_job(path)
-    metrics = {c.step: open_checkpoint(job, c.name).manifest.metrics for c in list_checkpoints(job)}
-    assert metrics[1] == {"a": 1.0, "b": 2.5}
-    assert metrics[2] == {"b": 2.5}
-    assert metrics[3] == metrics[4] == {"a": 3.0, "b": 2.5}
+    assert metrics_of(path) == {1: {"a": 1.0, "b": 2.5}, 2: {}, 3: {"a": 3.0}, 4: {}}
+
+
+def test_what_an_epochs_end_logs_joins_what_its_last_step_logged(start: Start, path: Path) -> None:
+    with start(every=100) as run:
+        for epoch in run.epochs(2):
+            for batch in run.batches([1, 2]):
+                run.log(loss=batch)
+            run.log(accuracy=epoch / 2)
+            run.save()
+    assert metrics_of(path) == {2: {"loss": 2.0, "accuracy": 0.5}, 4: {"loss": 2.0, "accuracy": 1.0}}
+
+
+def test_a_resumed_step_keeps_its_metrics_and_the_next_one_does_not_have_them(start: Start, path: Path) -> None:
+    run = start(every=2)
+    for step in run.steps(4):
+        run.log(a=step)
+        if step == 3:
+            run.close()
+            break
+    list(start(every=1).steps(3))
+    assert metrics_of(path) == {2: {"a": 2.0}, 3: {}}

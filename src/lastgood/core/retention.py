@@ -13,9 +13,10 @@ from lastgood.core.errors import UsageError
 class Keep(msgspec.Struct, frozen=True):
     """What retention keeps: the newest `last`, the `best` by a logged metric, every n-th step, all pinned.
 
-    `best` checkpoints are chosen by the newest value of `metric` (logged with `run.log`) when they were
-    saved, and of equal ones the oldest; `mode` says whether `"max"` or `"min"` is better. `last=None`
-    keeps everything.
+    `best` checkpoints are chosen among those with a value of `metric` that was logged (`run.log`) at their very
+    step, and of equal ones the oldest; `mode` says whether `"max"` or `"min"` is better. What is measured
+    now and then is seldom measured where a save is due: ask for one with `run.save()` when it is logged.
+    `last=None` keeps everything.
 
     >>> Keep(last=2, best=1, metric="accuracy")
     Keep(last=2, best=1, metric='accuracy', mode='max', every=None)
@@ -108,5 +109,5 @@ def _best(good: list[Known], keep: Keep) -> list[Known]:
     sign = 1.0 if keep.mode == "max" else -1.0
     # A NaN is no value: it must neither win nor push out one that is.
     scored = [c for c in good if c.metrics.get(keep.metric, float("nan")) == c.metrics.get(keep.metric)]
-    # A checkpoint carries the newest value that was logged: of equal ones the oldest is the one it was measured on.
+    # Older versions gave a checkpoint the newest value, of whatever step: the oldest was nearest to its measurement.
     return sorted(scored, key=lambda c: (-sign * c.metrics[keep.metric or ""], c.age_key))[: keep.best]

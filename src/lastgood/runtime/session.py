@@ -71,10 +71,10 @@ class Session:
         self.heart = HeartbeatWriter(surroundings.heartbeats, ranks.rank)
         self.saved_step = 0
         """Newest step that is known to be committed, or the step that the attempt began from."""
-        self._step = 0
+        self._step = self._began_at = 0
+        self._metrics: dict[str, float] = {}
         self._taken_step = 0
         """Newest step of which a snapshot was taken, whatever becomes of it."""
-        self._began_at = 0
         self._committed_step = -1
         """Newest step that this attempt has committed."""
         self._news = News(journal, is_told=self._is_leader)
@@ -147,9 +147,8 @@ class Session:
 
         Raises SystemExit to stop, and what `Saver.save` raises.
         """
-        self._step = step
         self._saver.finish_copy()
-        self._log.end_step(step)
+        self._end_step(step)
         self.heart.total_steps = -1 if total is None else total
         self.heart.beat(step, phase)
         self._display.show(step, total)
@@ -170,6 +169,13 @@ class Session:
         if self._log.failure is not None and not self._has_complained:
             self._has_complained = True
             self._say(f"note: logged values cannot be written now, and are kept: {self._log.failure}", everywhere=True)
+
+    def _end_step(self, step: int) -> None:
+        """What was logged since the last safe point was measured at `step`: no other checkpoint may carry it."""
+        earlier = self._metrics if step == self._step else {}
+        self._step, self._metrics = step, earlier | self._log.latest
+        self._log.latest.clear()
+        self._log.end_step(step)
 
     def _agree(self, step: int, phase: str) -> Agreed:
         wishes = [0, 0]
@@ -215,7 +221,7 @@ class Session:
             self._internal(),
             is_urgent=is_urgent,
             beat=self._patience(step),
-            metrics=dict(self._log.latest),
+            metrics=self._metrics,
             config=self._facts.config,
             fingerprint=self._facts.fingerprint,
         )
@@ -293,7 +299,7 @@ class Session:
 
         `has_changed`: the state may be another than the one that an earlier attempt saved at this step.
         """
-        self._log.end_step(step)
+        self._end_step(step)
         self._await_saves(step)
         if step != self.saved_step or (has_changed and step != self._committed_step):
             self.save(step, is_urgent=True)
