@@ -154,14 +154,67 @@ class TestEstimates:
         assert not any(part.ends_elsewhere for part in (*pair.parts, *parts_of(left, [again], asked, pair.last_step)))
 
 
+LOSS = MappingProxyType({"loss": r"loss ([\d.]+)"})
+
+
 class TestStepsOfEpochs:
+    def wanted(self, values: Mapping[str, str] = MappingProxyType({})) -> Wanted:
+        inner = Finders(r"Epoch (\d+)", dict(values), is_values_guessed=not values, inner=r"step\s*(\d+)")
+        return Wanted(Known(Way.AGAIN, "as asked", Profile(10.0, ()), Units(()), inner), EXACT)
+
     def lines(self, first: int, last: int) -> tuple[str, ...]:
         return tuple(f"Epoch {i // 4 + 1}, step {i % 4 + 1}/4: loss 0.{i}1" for i in range(first, last))
 
+    def headed(self, first: int, last: int, *, is_headed_again: bool = True) -> tuple[str, ...]:
+        """The epoch on a line of its own, before its steps."""
+        lines = []
+        for i in range(first, last):
+            if i % 4 == 0 or (i == first and is_headed_again):
+                lines.append(f"Epoch {i // 4 + 1}")
+            lines.append(f"  step {i % 4 + 1} loss 0.{i}1")
+        return tuple(lines)
+
+    def footed(self, first: int, last: int) -> tuple[str, ...]:
+        """The epoch on a line of its own, after its steps."""
+        lines = []
+        for i in range(first, last):
+            lines.append(f"  step {i % 4 + 1} loss 0.{i}1")
+            if i % 4 == 3:
+                lines.append(f"Epoch {i // 4 + 1} val 0.5")
+        return tuple(lines)
+
+    @pytest.mark.parametrize("values", [{}, LOSS], ids=["guessed", "asked for"])
+    @pytest.mark.parametrize(("killed_at", "resumed_at"), [(11, 9), (11, 8), (13, 11), (13, 5), (15, 13)])
+    @pytest.mark.parametrize("shape", ["lines", "headed", "footed", "headed once"])
+    def test_a_right_resume_in_the_middle_of_an_epoch_is_identical_in_all_losses(
+        self, run: Run, shape: str, killed_at: int, resumed_at: int, values: Mapping[str, str]
+    ) -> None:
+        asked = self.wanted(values)
+        lines = self.headed if shape == "headed once" else getattr(self, shape)
+        left, again = (run(name, lines(0, 16)) for name in "la")
+        pair = compare_undisturbed(left, again, asked)
+        resumed = run("r", lines(0, killed_at))
+        later = self.headed(resumed_at, 16, is_headed_again=False) if shape == "headed once" else lines(resumed_at, 16)
+        resumed.lines.extend(Said(20.0 + i, 2, text) for i, text in enumerate(later))
+        parts = compare_resumed(left, resumed, asked, pair)
+        assert [part.comparison.kind for part in parts] == ["identical"] * len(parts)
+        assert of(parts, VALUES).comparison.compared == (20 if shape == "footed" and not values else 16)
+
+    @pytest.mark.parametrize("values", [{}, LOSS], ids=["guessed", "asked for"])
+    @pytest.mark.parametrize("shape", ["lines", "headed", "footed"])
+    def test_another_loss_after_the_resume_is_found(self, run: Run, shape: str, values: Mapping[str, str]) -> None:
+        asked = self.wanted(values)
+        lines = getattr(self, shape)
+        left, again = (run(name, lines(0, 16)) for name in "la")
+        pair = compare_undisturbed(left, again, asked)
+        resumed = run("r", lines(0, 11))
+        resumed.lines.extend(Said(20.0 + i, 2, text.replace("0.141", "0.9")) for i, text in enumerate(lines(9, 16)))
+        found = of(compare_resumed(left, resumed, asked, pair), VALUES).comparison
+        assert (found.kind, found.differing) == ("differs", 1)
+        assert found.first is not None and found.first.what == "loss (step 3)"
+
     def test_a_resume_in_the_middle_of_an_epoch_is_compared_at_the_steps_within_it(self, run: Run) -> None:
-        inner = Finders(r"Epoch (\d+)", is_values_guessed=True, inner=r"step\s*(\d+)")
-        known = Known(Way.AGAIN, "as asked", Profile(10.0, ()), Units(()), inner)
-        asked = Wanted(known, EXACT)
+        asked = self.wanted()
         left, again = (run(name, self.lines(0, 16)) for name in "la")
         pair = compare_undisturbed(left, again, asked)
         resumed = run("r", self.lines(0, 11))

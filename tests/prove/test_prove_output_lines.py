@@ -11,6 +11,7 @@ from lastgood.prove.output_lines import (
     guess_step_pattern,
     merged,
     series_of_attempts,
+    steps_in,
 )
 
 
@@ -45,12 +46,29 @@ def test_steps_that_begin_anew_in_each_epoch_are_not_taken_for_progress(epochs: 
 
 
 @pytest.mark.parametrize(
-    "steps", [[1, 2, 1, 2, 3, 4, 3, 4, 5], [*range(1, 11), 1], [5, 6, 7, 8, 6, 9], [0, *range(10, 60, 10)]]
+    "steps",
+    [
+        [1, 2, 1, 2, 3, 4, 3, 4, 5],
+        [*range(1, 11), 1],
+        [5, 6, 7, 8, 6, 9],
+        [0, *range(10, 60, 10)],
+        [100, *range(1, 101)],
+        [*range(1, 11), 1, 10],
+        [*range(1, 31), 1, *range(31, 41), 1, *range(41, 51), 1],
+        [*range(1, 101), *range(1, 21)],
+    ],
 )
-def test_lines_of_several_ranks_and_a_last_line_that_names_an_early_step_are_no_new_beginning(steps: list[int]):
+def test_ranks_headers_summaries_and_a_short_pass_at_the_end_are_no_new_beginning(steps: list[int]):
     lines = [f"step {step}" for step in steps]
     assert "step" in guess_step_pattern(lines)
     assert guess_inner_pattern(lines) == ""
+
+
+@pytest.mark.parametrize("header", ["training up to step 100", "runs until iteration 100"])
+def test_a_header_that_names_the_last_step_does_not_tell_that_it_is_done(header: str):
+    lines = [header, *(f"{header.split()[-2]} {i} loss 1" for i in range(1, 101))]
+    pattern = guess_step_pattern(lines)
+    assert steps_in(lines, pattern) == [*range(1, 101)]
 
 
 def test_lines_without_rising_numbers_tell_no_step():

@@ -55,6 +55,13 @@ def resumed(lines: list[Said], written: list[Written], units: Units = NUMBERED, 
     return resumed_after(shown(lines, written), hit(**more), units, PROFILE, PATTERN)
 
 
+def test_a_header_that_names_the_last_step_is_not_where_it_went_on():
+    header = [Said(3.0, 2, "runs to step 40")]
+    found = resumed(steps(1, 1, 25) + header + steps(2, 1, 40, at=3.0), [saved(20)])
+    assert found.step == 0
+    assert found.is_from_zero
+
+
 def test_it_went_on_after_the_step_before_the_first_that_is_told_again():
     found = resumed(steps(1, 1, 25) + steps(2, 21, 40), [saved(10), saved(20)])
     assert (found.killed_at, found.step, found.newest_step, found.newest) == (25, 20, 20, "out/step_20.pt")

@@ -34,7 +34,8 @@ def asked_in_vain(
         if not steps:
             return f"no line of its output matches --step-pattern {step_pattern}"
         if begin_anew(steps):
-            return f"the steps of --step-pattern {step_pattern} begin anew, and do not tell how much is done"
+            why = "begin anew, and do not tell how much is done: take epochs, or the lines of one rank"
+            return f"the steps of --step-pattern {step_pattern} {why}"
     return ""
 
 

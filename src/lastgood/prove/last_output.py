@@ -13,7 +13,7 @@ def last_output(shown: Shown, finders: Finders) -> list[str]:
     """The lines that the last attempt has printed after its last step; where no step is told, its last line."""
     parts = attempts_of([(line.start, line.text) for line in shown.lines])
     own = [text for text in (parts[-1] if parts else []) if text.strip()]
-    told = [i for i, text in enumerate(own) if steps_in([text], finders.step)]
+    told = [i for i, text in enumerate(own) if steps_in([text], finders.step) or steps_in([text], finders.inner)]
     return own[told[-1] + 1 :][-_MOST_LINES:] if told else own[-1:]
 
 

@@ -9,11 +9,10 @@ import msgspec
 from lastgood.core.errors import UsageError
 
 NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf)"
-_GUESSES = (
-    r"(?i)\b(?:global[_ ]?)?step\b['\"]?\s*[:=#]?\s*(\d+)",
-    r"(?i)\biter(?:ation)?\b['\"]?\s*[:=#]?\s*(\d+)",
-    r"(?i)\b(?:batch|sweep|generation|cycle|round)\b['\"]?\s*[:=#]?\s*(\d+)",
-    r"(?i)\bepoch\b['\"]?\s*[:=#]?\s*(\d+)",
+_GUESSES = tuple(
+    # A header names the step at which it will end.
+    rf"(?i)(?<!up to )(?<!until )\b{name}\b['\"]?\s*[:=#]?\s*(\d+)"
+    for name in ("(?:global[_ ]?)?step", "iter(?:ation)?", "(?:batch|sweep|generation|cycle|round)", "epoch")
 )
 """What programs call a step, the most telling first."""
 _LEAST_LINES = 3
@@ -82,13 +81,19 @@ def guess_inner_pattern(lines: Iterable[str]) -> str:
 
 
 def begin_anew(steps: Sequence[int]) -> bool:
-    """They come from far above back to where they began, and go on. Of several ranks one is behind the others by little.
+    """They come from far above back to one that was told before, and go on for at least half as long as the first time. Of
+    several ranks one is behind the others by little, and a summary names few.
 
-    >>> begin_anew([1, 2, 3, 1, 2, 3]), begin_anew([1, 2, 1, 2, 3, 4, 3, 4])
-    (True, False)
+    >>> begin_anew([1, 2, 3, 1, 2, 3]), begin_anew([1, 2, 1, 2, 3, 4, 3, 4]), begin_anew([3, 1, 2, 3, 1])
+    (True, False, False)
     """
     far = (max(steps, default=0) - min(steps, default=0)) / 2
-    return any(a - b > far and b <= steps[0] for a, b in pairwise(steps[:-1]))
+    passes = [list(steps[:1])]
+    for before, step in pairwise(steps):
+        if before - step > far and any(step in one for one in passes):
+            passes.append([])
+        passes[-1].append(step)
+    return any(2 * len(one) >= len(passes[0]) for one in passes[1:])
 
 
 def _rising(lines: Iterable[str]) -> Iterator[tuple[str, list[int]]]:
@@ -131,29 +136,32 @@ def series_of_attempts(parts: Sequence[Sequence[str]], finders: Finders) -> list
 
     A line without a step belongs to the step told last. Lines of the same step that follow each other, such as one for each
     rank, may have values of the same name: all count. Of a step that is come back to, and of lines without one, the last.
-    Where steps begin anew within each, a value that is guessed has that one in its name, too: "loss (batch 7)".
+    Where steps begin anew within each, a value beside one has it in its name, too: "loss (batch 7)".
     """
     step_finder = re.compile(finders.step) if finders.step else None
     inner_finder = re.compile(finders.inner) if finders.inner else None
     value_finders = {name: re.compile(pattern) for name, pattern in finders.values.items()}
     found: list[tuple[int, Series]] = []
+    # It stays from one attempt to the next: one that begins in the middle of an epoch may not tell which.
+    step = 0
     for number, part in enumerate(parts, 1):
         series: Series = {}
-        step = 0
         of_step: list[tuple[str, str]] = []
         for text in part:
             told = _step(step_finder, text) if step_finder is not None else None
-            if told is not None and told != step:
+            rest = step_finder.sub(" ", text) if step_finder is not None else text
+            inner = inner_finder.search(rest) if inner_finder is not None else None
+            if told is not None and (told != step or (inner_finder is not None and inner is None)):
                 step, of_step = told, []
+            has_step = told is not None or inner is not None
             values = _values(text, value_finders)
-            if finders.is_values_guessed and told is not None and step_finder is not None:
-                rest = step_finder.sub(" ", text)
-                inner = inner_finder.search(rest) if inner_finder is not None else None
-                rest = rest.replace(inner[0], " ") if inner else rest
-                values += [(f"{name} ({inner[0]})" if inner else name, said) for name, said in named_numbers(rest)]
-            of_step = [*of_step, *values] if told is not None else of_step
+            if finders.is_values_guessed and has_step:
+                values += named_numbers(rest.replace(inner[0], " ") if inner else rest)
+            if inner:
+                values = [(f"{name} ({inner[0]})", said) for name, said in values]
+            of_step = [*of_step, *values] if has_step else of_step
             if values:
-                series.setdefault(step, {}).update(counted(of_step) if told is not None else dict(values))
+                series.setdefault(step, {}).update(counted(of_step) if has_step else dict(values))
         found.append((number, series))
     return found
 

@@ -118,7 +118,8 @@ def _by_output(
             is_destroyed=is_destroyed,
         )
     killed_at = max(before, default=hit.step)
-    step = None if not after else max(after[0] - min(_first(profile), every), 0)
+    # The first line may be a header that names the last step.
+    step = None if not after else max(min(after[:2]) - min(_first(profile), every), 0)
     if step is not None and _is_inside(parts[hit.attempt], parts[0], inner_pattern):
         step += 1
     return Resumed(
