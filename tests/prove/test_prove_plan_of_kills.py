@@ -4,7 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastgood.prove.plan_of_kills import Phase, Profile, Save, earlier, not_sorted, plan, print_every, usable_saves
+from lastgood.prove.plan_of_kills import (
+    Phase,
+    Profile,
+    Save,
+    earlier,
+    not_sorted,
+    plan,
+    print_every,
+    startup_s,
+    usable_saves,
+)
 
 
 def profile_of(last: int, every: int, name: str = "out/step_{:06d}.pt") -> Profile:
@@ -34,6 +44,16 @@ def test_the_first_kill_lands_between_two_checkpoints_and_the_second_at_one(seed
     assert save.phase is Phase.SAVE
     assert save.step % 10 == 0
     assert save.save >= 1
+
+
+@pytest.mark.parametrize(
+    ("times", "startup"),
+    [((10.0, 12.0, 14.0), 8.0), ((2.0, 4.0, 6.5), 0.0), ((5.0, 5.5, 9.5, 10.0), 1.0), ((10.0,), 0.0), ((), 0.0)],
+)
+def test_what_comes_before_a_first_checkpoint_beyond_the_time_between_two_is_start_up(
+    times: tuple[float, ...], startup: float
+):
+    assert startup_s(Profile(20.0, tuple(Save(at_s) for at_s in times))) == startup
 
 
 def test_the_third_run_is_killed_twice():

@@ -218,6 +218,13 @@ def test_what_an_earlier_resume_had_saved_counts_for_the_time_that_a_later_one_m
     assert judge([EQUAL], [ended(8.0)]).answer is Answer.UNKNOWN
 
 
+@pytest.mark.parametrize(("after_s", "answer"), [(22.0, Answer.IDENTICAL), (28.0, Answer.UNKNOWN)])
+def test_a_start_up_is_done_again_and_is_not_taken_for_work_that_was_saved(after_s: float, answer: Answer):
+    # 8 s to start, 20 s of work, of which 6 s were saved.
+    run = msgspec.structs.replace(by_time(after_s, 14.0, 15.0), undisturbed_s=28.0, startup_s=8.0)
+    assert judge([EQUAL], [run]).answer is answer
+
+
 def test_a_part_that_cannot_be_compared_after_the_resume_leaves_the_answer_unknown_however_equal_the_rest_is():
     unread = Part("values in final files", not_comparable("energies: gmx is not in PATH"))
     equal = Part("values in final files", Comparison(kind="identical", compared=9))
@@ -241,6 +248,30 @@ def test_what_undisturbed_runs_have_equal_and_the_resumed_one_has_not_diverged_w
     assert verdict.answer is Answer.DIVERGED
     assert "where two undisturbed runs are equal; first: step 11, loss" in verdict.reason
     assert [answer for answer, _ in verdict.runs[0].also] == [Answer.NOT_DETERMINISTIC]
+
+
+LAST = "values in the end of its output"
+
+
+@pytest.mark.parametrize(
+    ("relative", "answer"),
+    [(0.011, Answer.NOT_DETERMINISTIC), (0.4, Answer.DIVERGED), (float("inf"), Answer.DIVERGED)],
+)
+def test_a_coarse_number_in_the_end_that_was_equal_by_chance_may_differ_as_much_as_the_values_on_the_way_do(
+    relative: float, answer: Answer
+):
+    last = msgspec.structs.replace(differing(relative), name=LAST, equal_to=None)
+    values = differing(0.05)
+    assert judge([values], [killed(values, last)]).answer is answer
+    files = msgspec.structs.replace(values, name="values in final files")
+    assert judge([files], [killed(files, last)]).answer is Answer.DIVERGED
+
+
+def test_a_number_in_the_end_that_differs_is_not_excused_by_runs_that_end_elsewhere_or_differ_in_words():
+    last = msgspec.structs.replace(differing(0.011), name=LAST, equal_to=None)
+    elsewhere = Part("logged values", Comparison(kind="identical", compared=15), ends_at=15, should_end_at=20)
+    for pair in (elsewhere, differing(float("inf"))):
+        assert judge([pair], [killed(last)]).answer is Answer.DIVERGED
 
 
 def test_where_two_undisturbed_runs_end_at_different_steps_a_resumed_one_may_too():

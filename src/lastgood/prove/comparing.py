@@ -27,15 +27,14 @@ from lastgood.prove.shown import Shown, told_names
 from lastgood.prove.statistics import as_comparison, compare_statistically
 from lastgood.prove.tally import Tally
 from lastgood.prove.values import hold
-from lastgood.prove.verdict import Part
+from lastgood.prove.verdict import LAST_VALUES, VALUES, Part
 from lastgood.prove.watching import stamps_below
 from lastgood.trial.target import RUN
 
-VALUES, FILES, STATE = "logged values", "values in final files", "values of saved state"
+FILES, STATE = "values in final files", "values of saved state"
 RESULTS = "values in the application's results"
 DIGESTS = "saved states by their digests"
 OUTPUT = "lines in the end of its output"
-LAST_VALUES = "values in the end of its output"
 ESTIMATES = "estimates with errors"
 _ARRAYS = (".npy", ".npz", ".safetensors", ".pt", ".pth", ".ckpt", ".bin", ".h5", ".hdf5", ".pkl")
 """Files of numbers: where two undisturbed runs differ in one, the job is not deterministic. A text may hold a date."""

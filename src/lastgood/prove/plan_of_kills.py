@@ -98,6 +98,13 @@ def usable_saves(profile: Profile) -> list[int]:
     return [i for i, save in enumerate(profile.saves) if save.at_s < 0.97 * profile.duration_s]
 
 
+def startup_s(profile: Profile) -> float:
+    """How long it takes before its work begins: what comes before the first checkpoint beyond the longest time between two;
+    0 where there are no two."""
+    gaps = [after.at_s - before.at_s for before, after in pairwise(profile.saves)]
+    return max(profile.saves[0].at_s - max(gaps), 0.0) if gaps else 0.0
+
+
 def _between(profile: Profile, usable: Sequence[int], chance: random.Random) -> Kill:
     """In the middle third of the interval after one of the middle ones."""
     which = usable[len(usable) // 2] if len(usable) < 3 else chance.choice(_middle(usable))

@@ -24,7 +24,7 @@ from lastgood.prove.comparing import (
 from lastgood.prove.conduct import Saying, disturbed, undisturbed
 from lastgood.prove.difference import EXACT, Tolerance
 from lastgood.prove.output_lines import check_patterns
-from lastgood.prove.plan_of_kills import MOST_KILLS, Kill, Phase, Profile, earlier, plan
+from lastgood.prove.plan_of_kills import MOST_KILLS, Kill, Phase, Profile, earlier, plan, startup_s
 from lastgood.prove.profiling import Known, application_of, learn, without_checkpoint
 from lastgood.prove.resuming import resumed_after
 from lastgood.prove.shown import Shown, told_names
@@ -219,6 +219,7 @@ def _judged_by(run: Shown, undisturbed: tuple[Shown, Shown], wanted: Wanted, pai
         took_s=run.duration_s,
         # The first read everything from disk, and may have run in another way.
         undisturbed_s=undisturbed[1].duration_s,
+        startup_s=max(startup_s(known.profile) + undisturbed[1].duration_s - undisturbed[0].duration_s, 0.0),
     )
 
 

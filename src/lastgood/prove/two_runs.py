@@ -11,12 +11,12 @@ from lastgood.core.fingerprint import differences
 from lastgood.core.layout import JOB_FILE
 from lastgood.core.manifest import Manifest
 from lastgood.prove.checkpoint_state import checkpoints_by_step, compare_jobs
-from lastgood.prove.comparing import FILES, STATE, VALUES
+from lastgood.prove.comparing import FILES, STATE
 from lastgood.prove.difference import Comparison, Tolerance, settled
 from lastgood.prove.files import Rule
 from lastgood.prove.paths import compare_paths
 from lastgood.prove.series import compare_series, series_of_job, told_steps
-from lastgood.prove.verdict import Answer
+from lastgood.prove.verdict import VALUES, Answer
 from lastgood.store.jobdir import open_job
 from lastgood.store.reader import open_checkpoint
 

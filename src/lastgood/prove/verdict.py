@@ -1,6 +1,6 @@
 """What a proof answers, from what its runs have shown. Pure: every answer comes with its reason."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -11,6 +11,9 @@ from lastgood.core.units import duration
 from lastgood.prove.difference import Comparison, Difference
 from lastgood.prove.killing import Hit
 from lastgood.prove.resuming import Resumed
+
+VALUES = "logged values"
+LAST_VALUES = "values in the end of its output"
 
 
 class Answer(StrEnum):
@@ -89,6 +92,8 @@ class Killed(msgspec.Struct, frozen=True):
     took_s: float = 0.0
     undisturbed_s: float = 0.0
     """How long the whole work takes, started in the same way."""
+    startup_s: float = 0.0
+    """What of that goes by before its work begins, after a resume, too."""
 
 
 class Judged(msgspec.Struct, frozen=True):
@@ -179,12 +184,22 @@ def _of_numbers(run: Killed, pair: Sequence[Part]) -> list[tuple[Answer, str]]:
         if part.ends_elsewhere and not (part.name in others and others[part.name].ends_elsewhere):
             text = f"it ended at step {part.ends_at}, the undisturbed run at step {part.should_end_at}"
             return [(Answer.DIVERGED, text)]
-    found = [_beside(part, others[part.name]) for part in differing if part.name in others]
-    if new := [part for part in differing if part.name not in others]:
+    held = [(part, _other_of(part, others)) for part in differing]
+    found = [_beside(part, other) for part, other in held if other is not None]
+    if new := [part for part, other in held if other is None]:
         where = ", where two undisturbed runs are equal" if others else ""
         text = f"it ended with exit code 0 and other numbers{where}; first: {_first_of(new)}"
         found.insert(0, (Answer.DIVERGED, text))
     return found
+
+
+def _other_of(part: Part, others: Mapping[str, Part]) -> Part | None:
+    """What differs of the same kind between two undisturbed runs. Where their values on the way differ, a coarse number in
+    the end may be equal in them by chance."""
+    values = others.get(VALUES)
+    if part.name == LAST_VALUES and values is not None and _largest(part) <= _NO_MORE * _largest(values) < float("inf"):
+        return values
+    return others.get(part.name)
 
 
 def _beside(part: Part, other: Part) -> tuple[Answer, str]:
@@ -237,10 +252,10 @@ _LEAST_SAVED = 0.1
 
 
 def _saved_s(run: Killed, hits: Sequence[Hit]) -> float:
-    """How long it takes undisturbed to come to the newest checkpoint that was there before the last kill; 0 if none was."""
+    """How much of its work was in the newest checkpoint that was there before the last kill; 0 if none was."""
     began, saved_s = run.began, 0.0
     for hit, resumed in zip(hits, run.resumed, strict=False):
-        saved_s += max((resumed.newest_at or began) - began, 0.0)
+        saved_s += max((resumed.newest_at or began) - began - run.startup_s, 0.0)
         began = hit.at
     return saved_s
 
