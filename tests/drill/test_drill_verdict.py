@@ -159,6 +159,33 @@ def test_whether_the_damaged_one_or_the_one_before_was_taken_is_unknown_where_ou
     assert fall_back(measured=about(0, 10, 5), injected=damaged_at(8)).answer is UNKNOWN
 
 
+def killed(newest: int, resumed: int) -> Struck:
+    """With the newest checkpoint that its next start could take."""
+    injected = Injected(1.0, "SIGKILL", evidence={"newest_step": newest})
+    return struck("kill-group@step=20", injected=injected, measured=about(resumed, 1, newest))
+
+
+@pytest.mark.parametrize("stride", [1, 10])
+def test_a_job_that_saves_as_often_as_it_prints_passes_where_another_restart_shows_how_to_read_its_output(
+    stride: int,
+) -> None:
+    # The checkpoint of step 400 is damaged, and after the one before it the first line is of step 400.
+    passed_over = {"measured": about(400 - stride, stride, 400 - stride), "injected": damaged_at(400)}
+    assert fall_back(**passed_over, course=course(struck=(killed(200, 200),))).answer is PASS
+    # It prints "resuming from step 200" first, so that it may do that here, too.
+    for others in [(), (killed(200, 199),), (struck(),)]:
+        told = fall_back(**passed_over, course=course(struck=others))
+        assert (told.answer, "kill-group" in told.remedy) == (UNKNOWN, True)
+        assert "print each step" not in told.remedy
+
+
+def test_a_damaged_checkpoint_that_was_taken_is_no_pass_whatever_other_restarts_have_shown() -> None:
+    others = course(struck=(killed(20, 20),))
+    assert fall_back(measured=about(40, 1, 39), injected=damaged_at(40), course=others).answer is FAIL
+    # It prints every tenth step and saves every fifth: after 100 and after 105 the first that it prints is 110.
+    assert fall_back(measured=about(100, 10, 100), injected=damaged_at(105), course=others).answer is UNKNOWN
+
+
 def test_going_on_from_a_checkpoint_before_the_first_line_of_output_is_no_start_from_zero() -> None:
     assert fall_back(measured=about(0, 10, 5), injected=damaged_at(15)).answer is PASS
 

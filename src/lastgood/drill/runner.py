@@ -253,6 +253,9 @@ class Runner:
                 earlier.overtaken_by = strike.number
         watch.struck(injected.at)
         strike.watch, strike.injected = watch, injected
+        if injected.damaged:
+            # Listed when the job had been stopped, which may have saved until then.
+            known = scene.listed
         self._damaged |= dict.fromkeys(injected.damaged, time.time())
         # One of the same name that was written since is another.
         intact = [saved for saved in known if saved.at > self._damaged.get(saved.name, 0.0)]

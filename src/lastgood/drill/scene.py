@@ -28,6 +28,8 @@ class TrialScene:
         self.directory = directory
         self.steps = StepLog()
         self.watches: list[Watch] = []
+        self.listed: list[Saved] = []
+        """The checkpoints when they were last asked for."""
         self.standing: list[psutil.Process] = []
         """Processes that the drill has stopped in a phase, and lets go when the fault is caused."""
 
@@ -47,7 +49,8 @@ class TrialScene:
         return sight
 
     def checkpoints(self) -> list[Saved]:
-        return checkpoints_of(self.trial)
+        self.listed = checkpoints_of(self.trial)
+        return self.listed
 
     def step_of(self, saved: Saved) -> int | None:
         return saved.step if saved.step is not None else self.steps.step_at(saved.at)

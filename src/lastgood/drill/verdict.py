@@ -157,7 +157,9 @@ def _judge_fall_back(struck: Struck, measured: Measured, course: Course) -> Judg
     assert injected is not None
     damaged, damaged_step = ", ".join(injected.damaged), injected.evidence.get("checkpoint_step")
     expected, resumed = measured.checkpoint_step, measured.resumed_step
-    blur = measured.blur_steps
+    # The line after the one before is that of the damaged one, which some programs print when they resume from it.
+    has_save_per_line = expected is not None and damaged_step == expected + measured.blur_steps
+    blur = 0 if has_save_per_line and _begins_with_new_step(course) else measured.blur_steps
     if struck.refused:
         return Judged(Answer.PASS, f"it refused to start rather than take it: {struck.refused}")
     if not struck.has_begun_again:
@@ -183,7 +185,7 @@ def _judge_fall_back(struck: Struck, measured: Measured, course: Course) -> Judg
             return Judged(
                 Answer.UNKNOWN,
                 f"whether it took {damaged}, which was damaged, or the one of step {expected}, cannot be told",
-                _EACH_STEP,
+                _KILL_TOO if has_save_per_line else _EACH_STEP,
             )
         return Judged(Answer.FAIL, f"it went on after step {resumed}: it took {damaged}, which was damaged")
     if expected is not None and resumed + blur < expected:
@@ -199,6 +201,16 @@ def _judge_fall_back(struck: Struck, measured: Measured, course: Course) -> Judg
             Answer.FAIL, "it began from zero without a word: there was no whole checkpoint left, and it has to refuse"
         )
     return Judged(Answer.PASS, f"passed {damaged} over, went on after step {resumed}", shows_resume=True)
+
+
+def _begins_with_new_step(course: Course) -> bool:
+    """What it prints after a restart begins with a step that it does, not with the one that it resumes from: another restart
+    went on after the newest that there was."""
+    return any(
+        struck.measured.resumed_step == struck.injected.evidence.get("newest_step")
+        for struck in course.struck
+        if struck.injected is not None and struck.measured is not None and struck.measured.resumed_step
+    )
 
 
 def _judge_without_restart(struck: Struck, measured: Measured, course: Course, *, is_last: bool) -> Judged:
@@ -261,6 +273,7 @@ def judge(faults: Sequence[Judged], end: Judged) -> Judged:
 
 _PATTERN = r"tell it how to read the step from the output: --step-pattern 'step (\d+)'"
 _EACH_STEP = "have it print each step, or save less often than it prints"
+_KILL_TOO = "--fault kill-group before it shows how to read its output; if it is there, save less often than it prints"
 _SAVES = "if it saves checkpoints, say where: --checkpoints GLOB"
 _EFFECTS = {
     "zero": "that part of the file may have been zeros before",

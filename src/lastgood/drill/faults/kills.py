@@ -16,6 +16,8 @@ from lastgood.trial.trial import Rank
 
 _LEAVE_S = 30.0
 """What the processes of a command get to end when their launcher is gone, before they are ended: as slurmd does it."""
+_DIE_S = 5.0
+"""What the kernel gets to take killed processes away."""
 
 
 class _Kill(Fault):
@@ -39,6 +41,7 @@ class KillRank(_Kill):
             sight = scene.look()
             at = _kill([rank.pid])
         evidence = {"rank": rank.number, "step": sight.step, "saved_step": sight.saved_step}
+        evidence["newest_step"] = _newest_step(scene, [rank.pid])
         return Injected(at, f"SIGKILL to rank {rank.number} (process {rank.pid})", (rank.pid,), evidence=evidence)
 
 
@@ -58,7 +61,7 @@ class KillGroup(_Kill):
             at,
             f"{what} ({'processes' if len(pids) > 1 else 'process'} {_listed(pids)})",
             tuple(pids),
-            evidence={"step": sight.step, "saved_step": sight.saved_step},
+            evidence={"step": sight.step, "saved_step": sight.saved_step, "newest_step": _newest_step(scene, pids)},
         )
 
 
@@ -137,6 +140,15 @@ def _kill(pids: Sequence[int]) -> float:
         with suppress(psutil.Error):
             psutil.Process(pid).send_signal(SIGKILL)
     return at
+
+
+def _newest_step(scene: Scene, killed: Sequence[int]) -> int | None:
+    """The newest step by the name of a checkpoint: the next start goes on from none that is newer. None if nothing tells, or
+    others live who may save yet."""
+    scene.wait_until(lambda sight: not any(is_alive(pid) for pid in killed), _DIE_S)
+    if scene.trial.of_command():
+        return None
+    return max((saved.step for saved in scene.checkpoints() if saved.step is not None), default=None)
 
 
 def _listed(numbers: Sequence[int], most: int = 4) -> str:
