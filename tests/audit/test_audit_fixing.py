@@ -171,3 +171,24 @@ def test_an_edit_that_does_not_mend_what_it_is_for_is_not_made(tmp_path: Path) -
     report = audit_all(request)
     fix_all(report, request, is_written=True)
     assert (path.read_text(), report.fixed, report.changes) == (STEPS, [], [])
+
+
+def test_an_edit_that_does_not_mend_takes_no_other_with_it(tmp_path: Path) -> None:
+    def check(script: BatchScript, context: Context) -> Iterator[Hit]:
+        end = script.header.end
+        yield Hit(
+            span=script.line(2), message="found again", remedy="none", edits=(Edit(end, end, "#SBATCH --requeue\n"),)
+        )
+        if b"# mended" not in script.source.data:
+            mended = (Edit(end, end, "# mended\n"),)
+            yield Hit(span=script.line(3), message="found once", remedy="none", edits=mended)
+
+    rule = msgspec.structs.replace(rule_of("LG101"), check=check)
+    path = tmp_path / "job.sh"
+    path.write_text(STEPS)
+    request = Request(paths=(str(path),), rules=(rule,))
+    report = audit_all(request)
+    fix_all(report, request, is_written=True)
+    assert "# mended" in path.read_text() and "--requeue" not in path.read_text()
+    assert [finding.message for finding in report.fixed] == ["found once"]
+    assert [finding.message for one in report.audited for finding in one.findings] == ["found again"]

@@ -21,7 +21,7 @@ from lastgood.core.errors import LastgoodError
 
 STANDARD_INPUT = "-"
 _MOST_ROUNDS = 8
-"""One edit can give the place of another; this many times a file is audited again."""
+"""One edit can give the place of another, or not mend; this many times a file is audited again."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,15 +90,17 @@ def fix_all(report: Report, request: Request, *, is_written: bool) -> None:
             audited.problems.append(before)
             continue
         after, again, fixed = before, audited, list[Finding]()
+        candidates = audited.findings
         for _ in range(_MOST_ROUNDS):
-            changed, mended = mend(after, again.findings)
+            changed, mended = mend(after, candidates)
             if not mended:
                 break
             found = auditor(Candidate(audited.path, is_named=False), changed)
-            if _places(mended) & _places(found.findings):
+            if useless := _places(mended) & _places(found.findings):
                 # An edit that does not mend what it is for is none that we were sure of.
-                break
-            after, again = changed, found
+                candidates = [finding for finding in candidates if not _places([finding]) & useless]
+                continue
+            after, again, candidates = changed, found, found.findings
             fixed += mended
         if after.data == before.data:
             continue
