@@ -110,6 +110,7 @@ def test_a_job_that_loses_its_only_checkpoint_in_a_save_fails(tmp_path: Path) ->
 def test_a_damaged_checkpoint_whose_name_has_no_number_is_known_by_when_it_was_written(tmp_path: Path) -> None:
     faults = ("--fault", "flip-bit,at=90@step=35")
     done = run(LATEST, tmp_path, "--again", "--checkpoints", "*.pt", *faults)
-    assert done.answer.faults[0].checkpoint_step in range(10, 16)
+    # Of step 15, or of 30 if it has saved once more until it was stopped.
+    assert done.answer.faults[0].checkpoint_step in range(10, 31)
     assert (done.code, done.answer.verdict) == (1, "fail"), done.answer
     assert "it took latest.pt" in done.answer.reason
