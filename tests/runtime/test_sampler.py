@@ -1,6 +1,7 @@
 """The order of samples: each exactly once per epoch over all ranks, wherever a job goes on and with how many ranks."""
 
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import pytest
@@ -166,6 +167,28 @@ def test_one_iteration_is_not_moved_by_another() -> None:
 def test_what_makes_no_sense_is_refused_with_the_values(size: int, settings: dict[str, int]) -> None:
     with pytest.raises(UsageError, match=rf"size={size}, batch_size={settings['batch_size']}"):
         ResumableSampler(size, **settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint32, np.uint8])
+def test_numbers_of_numpy_mean_what_they_say(kind: type[np.integer]) -> None:
+    ours = ResumableSampler(kind(10), batch_size=kind(4), seed=kind(7), rank=kind(0), world_size=kind(1))  # type: ignore[arg-type]
+    assert ours.order(kind(2)).tolist() == ResumableSampler(10, batch_size=4, seed=7).order(2).tolist()  # type: ignore[arg-type]
+    assert type(ours.samples_after(0, 1)) is int
+
+
+@pytest.mark.parametrize("settings", [{"seed": 1.5}, {"seed": None}, {"batch_size": 2.0}, {"size": "9"}])
+def test_what_is_no_whole_number_is_refused_by_name(settings: dict[str, Any]) -> None:
+    (name,) = settings
+    with pytest.raises(UsageError, match=f"{name}={settings[name]!r}"):
+        ResumableSampler(**{"size": 5, "batch_size": 1, **settings})
+
+
+def test_the_place_is_taken_by_the_iteration_that_is_used_first() -> None:
+    """A DataLoader with worker processes makes two, and uses the second."""
+    sampler = ResumableSampler(20, batch_size=4, seed=1)
+    sampler.begin(2, 12)
+    iter(sampler)
+    assert list(chain(*sampler)) == sampler.order(2).tolist()[12:]
 
 
 def test_fewer_samples_than_ranks_is_an_epoch_without_steps() -> None:

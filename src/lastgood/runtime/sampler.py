@@ -5,7 +5,9 @@ samples that were used are always a prefix, and a job can continue with another 
 next global step: what remains is the rest of the same order.
 """
 
+import operator
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -41,6 +43,8 @@ class ResumableSampler:
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
+        given = {"size": size, "batch_size": batch_size, "seed": seed, "rank": rank, "world_size": world_size}
+        size, batch_size, seed, rank, world_size = (_whole(name, value) for name, value in given.items())
         if size < 1 or batch_size < 1 or not 0 <= rank < world_size:
             raise UsageError(
                 f"ResumableSampler(size={size}, batch_size={batch_size}, rank={rank}, world_size={world_size}): "
@@ -48,13 +52,18 @@ class ResumableSampler:
             )
         self.size = size
         self.batch_size = batch_size
-        self._shuffle = shuffle
+        self._shuffle = bool(shuffle)
         self._seed = seed
         self._drop_last = drop_last
         self._rank = rank
         self._world_size = world_size
         self._epoch = 1
         self._start = 0
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the order of an epoch depends on, beside its number."""
+        return {"size": self.size, "shuffle": self._shuffle} | ({"seed": self._seed} if self._shuffle else {})
 
     @property
     def samples_per_step(self) -> int:
@@ -74,15 +83,14 @@ class ResumableSampler:
         """The order of all samples in an epoch, the same on every rank."""
         if not self._shuffle:
             return np.arange(self.size)
-        key = np.array([self._seed % 2**64, epoch % 2**64], dtype=np.uint64)
+        key = np.array([self._seed % 2**64, operator.index(epoch) % 2**64], dtype=np.uint64)
         return np.argsort(np.random.Philox(key=key).random_raw(self.size), kind="stable")
 
     def __iter__(self) -> Iterator[np.ndarray]:
-        # Only this iteration begins in the middle: who asks for the length later means a whole epoch.
+        # Only this iteration begins in the middle: who asks for the length later means a whole epoch. Not before its
+        # first batch: a DataLoader with workers makes an iterator that it never uses.
         start, self._start = self._start, 0
-        return self._batches(self.order(self._epoch), start)
-
-    def _batches(self, order: np.ndarray, start: int) -> Iterator[np.ndarray]:
+        order = self.order(self._epoch)
         for begin in range(start, self.size, self.samples_per_step):
             end = min(begin + self.samples_per_step, self.size)
             if not self._is_used(end - begin):
@@ -104,3 +112,10 @@ class ResumableSampler:
         if samples == self.samples_per_step:
             return True
         return samples >= self._world_size and not self._drop_last and samples > 0
+
+
+def _whole(name: str, value: object) -> int:
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise UsageError(f"ResumableSampler({name}={value!r}): must be a whole number") from None
