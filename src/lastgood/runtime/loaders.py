@@ -46,9 +46,9 @@ class Loader:
         return self.source.state_dict() if self.has_state else None  # type: ignore[attr-defined]
 
     def generators(self, frameworks: list[Framework]) -> list[tuple[object, Stateful]]:
-        """The generators that it draws its order from, its own and its sampler's, and how each is saved."""
+        """The generators that it draws its order from, its own and its samplers', and how each is saved."""
         found: list[tuple[object, Stateful]] = []
-        for owner in (self.source, getattr(self.source, "sampler", None)):
+        for owner in self._owners():
             generator = getattr(owner, "generator", None)
             if generator is not None and not any(generator is known for known, _ in found):
                 entries = [entry for f in frameworks if (entry := f.adapt(generator)) is not None]
@@ -64,9 +64,9 @@ class Loader:
         if self.sampler is not None:
             self.sampler.begin(epoch, samples)
             return iter(self.source)
-        set_epoch = getattr(getattr(self.source, "sampler", None), "set_epoch", None)
-        if callable(set_epoch):
-            set_epoch(epoch)
+        for owner in self._owners():
+            if callable(set_epoch := getattr(owner, "set_epoch", None)):
+                set_epoch(epoch)
         if batch == 0:
             return iter(self.source)
         # At its end a loader is read again like any other: asked to resume there it could begin its next pass,
@@ -85,6 +85,12 @@ class Loader:
                     remedy="give run.batches the same data and batch size as in the attempt that saved",
                 ) from None
         return iterator
+
+    def _owners(self) -> list[Any]:
+        """What may decide its order: itself and its samplers, each once."""
+        batch_sampler = getattr(self.source, "batch_sampler", None)
+        samplers = (getattr(self.source, "sampler", None), batch_sampler, getattr(batch_sampler, "sampler", None))
+        return list({id(owner): owner for owner in (self.source, *samplers) if owner is not None}.values())
 
 
 def _sampler_of(source: object) -> ResumableSampler | None:

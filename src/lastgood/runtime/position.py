@@ -17,6 +17,8 @@ class Position:
         """Batches of that loader that are done."""
         self.samples = 0
         """Samples that are done over all ranks, where a ResumableSampler counts them."""
+        self.order: dict[str, Any] | None = None
+        """What their order depends on."""
 
     @property
     def is_inside_epoch(self) -> bool:
@@ -28,17 +30,20 @@ class Position:
         self.begin_part(0)
 
     def begin_part(self, part: int) -> None:
-        self.part, self.batch, self.samples = part, 0, 0
+        self.part, self.batch, self.samples, self.order = part, 0, 0, None
 
     def advance(self, loader: Loader) -> None:
         """One more batch of `loader` is done."""
         self.batch += 1
         if loader.sampler is not None:
             self.samples = loader.sampler.samples_after(self.samples, 1)
+            self.order = loader.sampler.settings
 
-    def capture(self) -> dict[str, int]:
+    def capture(self) -> dict[str, Any]:
         return dict(vars(self))
 
     def restore(self, tree: dict[str, Any]) -> None:
-        for name in vars(self):
+        for name in ("epoch", "part", "batch", "samples"):
             setattr(self, name, int(tree[name]))
+        # Checkpoints of before do not say.
+        self.order = tree.get("order")

@@ -30,6 +30,8 @@ class Reading:
         self._loader_state: Any = None
         self._after_part: Any = None
         self._restored: Any = None
+        self._starts: dict[str, Any] = {}
+        """The global random state when the "epoch" began, and when the body began to make its way to this "part"."""
         self._is_other_world_size = False
         self._may_lose_place = False
 
@@ -43,11 +45,11 @@ class Reading:
         return {"at_open": self._at_open, "loader": self._loader_state}
 
     def capture_random(self) -> dict[str, Any] | None:
-        """The random state to go on with. Between a loader's end and the next loader or epoch it is the one
-        at the loader's end, because what runs there runs again after a resume."""
+        """The random state to go on with. Between a loader's end (or the epoch's start) and the next loader or
+        epoch it is the one at the loader's end, because what runs there runs again after a resume."""
         if self._random is None:
             return None
-        return self._after_part or self._now()
+        return {**(self._after_part or self._now()), "starts": self._starts}
 
     def _now(self) -> dict[str, Any]:
         assert self._random is not None
@@ -59,6 +61,8 @@ class Reading:
             self._at_open, self._loader_state = own["at_open"], own["loader"]
         if self._random is not None and random is not None:
             self._restored = random
+            # Checkpoints of before do not say.
+            self._starts = random.get("starts") or dict.fromkeys(("epoch", "part"), random["global"])
             self._generators.restore(random["loaders"])
             self._put_random_back()
 
@@ -72,6 +76,7 @@ class Reading:
     def begin_loop(self) -> None:
         """What ran since the restore may have drawn from the generators: put them back, the last time unless
         the loop has to find its place in an epoch first."""
+        self._after_part = None
         self._put_random_back()
         if not self.position.is_inside_epoch:
             self._restored = None
@@ -80,6 +85,19 @@ class Reading:
         self.position.begin_epoch(epoch)
         self._leave_loader()
         self._after_part = self._restored = None
+        self._starts = {}
+
+    def begin_body(self) -> None:
+        """The epoch's body runs from its start. In an epoch that is partly done it draws again what it drew before, such
+        as the order of its batches."""
+        if self._random is None:
+            return
+        if self.position.is_inside_epoch and self._starts:
+            self._after_part = self._restored = self._restored or self._now()
+            self._random.restore(self._starts["epoch"])
+        else:
+            self._after_part = self._now()
+            self._starts = dict.fromkeys(("epoch", "part"), self._after_part["global"])
 
     def open(self, part: int, source: Iterable[Any]) -> Iterator[Any] | None:
         """The batches that are left of the epoch's loader number `part`; None if that part is done."""
@@ -87,8 +105,8 @@ class Reading:
         self._generators.note(part, loader.generators(self._frameworks))
         if part < self.position.part:
             # What the loop's body did on its way here it has done before: it must not count.
-            self._put_random_back()
-            self._after_part = self._restored
+            if self._random is not None and self._starts:
+                self._random.restore(self._starts["part"])
             return None
         if part > self.position.part:
             self.position.begin_part(part)
@@ -98,6 +116,7 @@ class Reading:
             # it cannot go on by its own state.
             self._loader_state = None
         self._refuse_lost_place(loader)
+        self._refuse_other_order(loader)
         self._after_part = None
         iterator = self._open(loader)
         self._loader = loader
@@ -120,6 +139,7 @@ class Reading:
         self._leave_loader()
         if self._random is not None:
             self._after_part = self._now()
+            self._starts = {**self._starts, "part": self._after_part["global"]}
 
     # ---------------------------------------------------------------------------------------------------------
 
@@ -175,4 +195,21 @@ class Reading:
                 safe="the checkpoint is whole",
                 remedy="use lastgood.ResumableSampler, or the same number of ranks until the epoch's end, or say that "
                 "reading some samples twice or never is right: lastgood.Run(..., allow_world_size_change=True)",
+            )
+
+    def _refuse_other_order(self, loader: Loader) -> None:
+        """The place is a number, which means the same samples only in the same order."""
+        here = None if loader.sampler is None else loader.sampler.settings
+        saved = self.position.order
+        differences = []
+        if self.position.batch and (here is None) != (self.position.samples == 0):
+            differences.append(f"a ResumableSampler {'decided' if here is None else 'did not decide'} it before")
+        if here and saved:
+            differences += [f"{n} was {saved[n]} and is {here[n]}" for n in here if n in saved and saved[n] != here[n]]
+        if differences:
+            raise StateMismatchError(
+                f"the checkpoint is {self.position.batch} batches into an epoch, and the order of its samples is another "
+                f"one now: {', '.join(differences)}",
+                safe="the checkpoint is whole",
+                remedy="give run.batches the sampler of the attempt that saved; change it at an epoch's end",
             )

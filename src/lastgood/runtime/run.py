@@ -200,6 +200,7 @@ class Run:
                 if epoch != self._reading.position.epoch:
                     self._reading.begin_epoch(epoch)
                 self._part = 0
+                self._reading.begin_body()
                 yield epoch
                 self._settle(session)
                 self._reading.begin_epoch(epoch + 1)
