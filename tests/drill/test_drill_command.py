@@ -131,15 +131,29 @@ def test_a_drill_that_is_told_to_end_removes_its_directory_only_if_all_is_undone
     assert (told, "n7 is still down" in err, str(left) in err) == (code, True, True)
 
 
-def test_links_through_which_the_job_can_write_are_named(
-    capsys: pytest.CaptureFixture[str], temporary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def linked(temporary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A user stands in a directory with a link to one of his others; as it is named."""
     (tmp_path / "user").mkdir()
-    (tmp_path / "user" / "data").symlink_to(temporary)
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "user" / "out").symlink_to(tmp_path / "scratch")
     monkeypatch.chdir(tmp_path / "user")
     drill_that_raises(KeyboardInterrupt(), monkeypatch)
-    said = run(capsys, "--", "true")[2]
-    assert f"changes your own files: data -> {temporary}" in said
+    return f"out -> {tmp_path / 'scratch'}"
+
+
+@pytest.mark.parametrize("options", [[], ["--checkpoints", "out/*.pt"]])
+def test_a_link_to_the_users_own_checkpoints_is_refused_before_anything_runs(
+    capsys: pytest.CaptureFixture[str], temporary: Path, linked: str, options: list[str]
+) -> None:
+    code, _, said = run(capsys, *options, "--", "true")
+    assert (code, linked in said, "--leave-out out" in said, "--through-links" in said) == (2, True, True, True)
+    assert list(temporary.iterdir()) == []
+
+
+def test_links_that_are_meant_are_named_and_followed(capsys: pytest.CaptureFixture[str], linked: str) -> None:
+    code, _, said = run(capsys, "--through-links", "--", "true")
+    assert (code, f"changes your own files: {linked}" in said) == (130, True)
 
 
 def test_an_application_whose_files_are_not_named_is_not_waited_for_in_a_save() -> None:

@@ -103,6 +103,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add("--checkpoints", metavar="GLOB", default="", help="where a program without lastgood leaves its checkpoints")
     add("--leave-out", metavar="GLOB", action="append", default=[], help="names that are not copied; may be repeated")
+    add(
+        "--through-links",
+        action="store_true",
+        help="links to directories elsewhere are followed, although every run can write into these",
+    )
     add("--limit", metavar="DURATION", default="1h", help="for one run of the job (default: 1h)")
     add(
         "--until",
@@ -144,7 +149,7 @@ def _drill(arguments: argparse.Namespace, call: "Call") -> int:
     from lastgood.drill.whole import check, run_drill
     from lastgood.launch.process import check_command
     from lastgood.trial.deferring import EndedError, ending_by_exception
-    from lastgood.trial.place import links_out
+    from lastgood.trial.links import refuse_links_out, told_links_out
     from lastgood.trial.target import step_finder
 
     if not call.target.command:
@@ -163,9 +168,9 @@ def _drill(arguments: argparse.Namespace, call: "Call") -> int:
     if arguments.load:
         parse_load(arguments.load)
     run = drill_slurm.slurm_runner(arguments) if arguments.slurm else run_drill
-    if links := links_out(call.target):
-        more = f" and {len(links) - 3} more" if len(links) > 3 else ""
-        _say(f"what the job writes through these links changes your own files: {', '.join(links[:3])}{more}")
+    refuse_links_out(call.target, arguments.through_links)
+    if links := told_links_out(call.target):
+        _say(links)
     request = _request(arguments, call, specs, seed)
     try:
         with ending_by_exception(), drill_slurm.pressure(arguments, request.root) as load_done:
