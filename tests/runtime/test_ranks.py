@@ -207,6 +207,25 @@ def test_random_state_of_single_ranks_is_refused_unless_allowed(programs: Zygote
     assert len(seen[1]) == 40 - 3 * 2 * 3
 
 
+def test_with_another_number_of_ranks_a_model_with_statistics_of_each_rank_is_that_of_rank_0(
+    programs: Zygote, path: Path
+) -> None:
+    pids = programs.ranks(HERE + "train_a_model", job=str(path), steps=3)
+    assert [programs.wait(pid) for pid in pids] == [0, 0]
+    refused = programs.start(HERE + "train_a_model", job=str(path), steps=4)
+    assert programs.wait(refused) == 67
+    output = programs.output(refused)
+    assert "these entries belong to single ranks: lastgood.random, model, notes" in output
+    assert "going on with rank 0's model and without lastgood.random, notes is right" in output
+    allowed = programs.start(HERE + "train_a_model", job=str(path), steps=4, allow=True)
+    assert programs.wait(allowed) == 0, programs.output(allowed)
+    output = programs.output(allowed)
+    assert "weight [[3.0, 3.0], [3.0, 3.0]] mean [3.0, 3.0] notes [0]" in output
+    assert "model differs between the 2 ranks that saved it: rank 0's is used" in output
+    assert "notes belongs to single ranks and is left behind" in output
+    assert "lastgood.random belongs to single ranks and is left behind" in output
+
+
 @both_ways
 def test_a_loader_that_cannot_keep_its_place_is_refused_with_another_number_of_ranks(
     programs: Zygote, path: Path

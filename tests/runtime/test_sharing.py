@@ -80,6 +80,17 @@ def test_another_number_of_ranks_restores_what_all_have_in_common(
     assert steps(found) == [1] * now
 
 
+@pytest.mark.parametrize("ranks", [(3, 2), (2, 3)])
+@pytest.mark.parametrize("read", ["each", "broadcast"])
+def test_another_number_of_ranks_restores_what_differs_between_ranks_as_rank_0_had_it(
+    programs: Zygote, path: Path, ranks: tuple[int, int], read: str
+) -> None:
+    before, now = ranks
+    save(programs, path, before)
+    found = restore(programs, path, now, read=read, allow=True, how="own of rank 0")
+    assert steps(found) == [1] * now
+
+
 @pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize("read", ["each", "broadcast"])
 def test_damage_that_one_rank_sees_sends_all_to_the_older_checkpoint(

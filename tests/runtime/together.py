@@ -109,5 +109,23 @@ def read_data(
                 os._exit(0)
 
 
+def train_a_model(job: str, steps: int, allow: bool = False) -> None:
+    """A model whose running statistics differ between ranks, and an entry that looks different on each."""
+    rank, world_size = join() if int(os.environ.get("WORLD_SIZE", "1")) > 1 else (0, 1)
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2))
+    mine = [rank]
+    notes = (lambda: mine * (rank + 1), mine.extend)
+    if world_size == 1:
+        torch.nn.init.zeros_(model[0].weight)
+    run = lastgood.Run({"model": model, "notes": notes}, job=job, every=1, allow_world_size_change=allow)
+    if world_size == 1:
+        say(f"weight {model[0].weight.tolist()} mean {model[1].running_mean.tolist()} notes {mine}")
+    for step in run.steps(steps):
+        with torch.no_grad():
+            model[0].weight.fill_(step)
+            model[1].running_mean.fill_(step + 10 * rank)
+
+
 def without_group(job: str) -> None:
     lastgood.Run({}, job=job)

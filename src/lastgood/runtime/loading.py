@@ -3,19 +3,27 @@
 import ctypes
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from lastgood.core import tree
 from lastgood.core.errors import ConfigChangedError, DamagedError, LastgoodError, StateMismatchError
 from lastgood.core.manifest import Manifest
 from lastgood.runtime.offer import Restored
 from lastgood.runtime.ports import Framework, InPlace, Stateful
-from lastgood.runtime.state import Group, is_reserved
+from lastgood.runtime.state import Group, Member, is_reserved
 
 MAX_DIFFERENCES = 20
 
 _UNTOUCHED = "nothing was loaded or changed; the checkpoint is whole"
 _TOUCHED = "; this program's state is partly that of a damaged checkpoint and must not be used"
+
+
+@runtime_checkable
+class WithSettings(Protocol):
+    """A `Stateful` that keeps hyperparameters of its own, which come back with its state."""
+
+    def settings_kept(self, tree: Any, names: set[str]) -> list[str]:
+        """Which of these are other in `tree` than here, such as "lr 0.1 as it was saved, not 0.2"."""
 
 
 class Program:
@@ -42,7 +50,7 @@ class Program:
         self._touched: set[str] = set()
         """Names of entries that were being read into."""
         self.config_changes: list[str] = []
-        """The allowed differences."""
+        """The allowed differences, of settings and in what the ranks had of their own."""
 
     @property
     def warning(self) -> str:
@@ -54,14 +62,16 @@ class Program:
         safe = f"the checkpoint is whole{self.warning}" if self._touched else _UNTOUCHED
         self.config_changes = self._refuse_changed_config(restored.manifest, safe)
         self._refuse_left_behind(restored, safe)
+        self.config_changes += self._taken_from_ranks(restored)
         saved = _of_user(restored)
-        lines = _differences(self._entries, saved, set(restored.left_behind))
+        lines = _differences(self._entries, saved, restored)
         if lines:
             raise StateMismatchError(
                 f"checkpoint {restored.manifest.name} does not fit this program:\n    " + _few(lines),
                 safe=safe,
                 remedy="use the program (and its settings) that wrote it, or another --job directory for the changed one",
             )
+        self.config_changes += self._settings_kept(restored.manifest, saved)
 
     def places(self, restored: Restored, name_of: Callable[[object], str]) -> list[tuple[object, memoryview]]:
         """See `offer.Target`."""
@@ -124,12 +134,13 @@ class Program:
 
     def _refuse_left_behind(self, restored: Restored, safe: str) -> None:
         left_behind = restored.left_behind
-        if left_behind and not self._allow_world_size_change:
+        of_single_ranks = sorted([*left_behind, *restored.of_rank_0])
+        if of_single_ranks and not self._allow_world_size_change:
             raise StateMismatchError(
                 f"checkpoint {restored.manifest.name} was saved by {restored.manifest.world_size} ranks, this is a job of "
-                f"{self._world_size}, and these entries belong to single ranks: {', '.join(left_behind)}",
+                f"{self._world_size}, and these entries belong to single ranks: {', '.join(of_single_ranks)}",
                 safe=safe,
-                remedy=f"run with {restored.manifest.world_size} ranks, or say that going on without them is right: "
+                remedy=f"run with {restored.manifest.world_size} ranks, or say that going on {_instead(restored)} is right: "
                 "lastgood.Run(..., allow_world_size_change=True)",
             )
         if lost := sorted(self._touched.intersection(left_behind)):
@@ -140,6 +151,33 @@ class Program:
                 remedy="run again: the damaged one is marked and not tried first any more",
             )
 
+    def _settings_kept(self, manifest: Manifest, saved: dict[str, Any]) -> list[str]:
+        """Where a hyperparameter that was changed stays as it was saved, one line each."""
+        changed = {name for name in self._allow_config_change if manifest.config.get(name) != self._config.get(name)}
+        return [
+            f"{name} goes on with {line}; to change it, set it after lastgood.Run is made"
+            for name, entry in self._entries.items()
+            if changed and name in saved
+            for leaf, content in _leaves(entry, saved[name])
+            if isinstance(leaf, WithSettings)
+            for line in leaf.settings_kept(content, changed)
+        ]
+
+    def _taken_from_ranks(self, restored: Restored) -> list[str]:
+        """What becomes of that which belongs to single ranks, one line each."""
+        return [
+            f"{name} differs between the {restored.manifest.world_size} ranks that saved it: rank 0's is used"
+            for name in restored.of_rank_0
+            if name in self._entries
+        ] + [f"{name} belongs to single ranks and is left behind" for name in restored.left_behind]
+
+
+def _instead(restored: Restored) -> str:
+    """How a job of another number of ranks goes on."""
+    ways = [f"with rank 0's {', '.join(restored.of_rank_0)}"] if restored.of_rank_0 else []
+    ways += [f"without {', '.join(restored.left_behind)}"] if restored.left_behind else []
+    return " and ".join(ways)
+
 
 def _of_user(restored: Restored) -> dict[str, Any]:
     return {name: value for name, value in restored.entries.items() if not is_reserved(name)}
@@ -147,7 +185,9 @@ def _of_user(restored: Restored) -> dict[str, Any]:
 
 def _leaves(entry: Stateful, content: Any) -> Iterator[tuple[Stateful, Any]]:
     """The entries that a group consists of, down to the last, each with its content."""
-    if isinstance(entry, Group):
+    if isinstance(entry, Member):
+        yield from _leaves(entry.entry, content)
+    elif isinstance(entry, Group):
         for name, member in entry.members.items():
             yield from _leaves(member, content[name])
     else:
@@ -183,11 +223,12 @@ def _no_array(name: str, kind: str, tag: dict[str, Any]) -> object:
     raise DamagedError(f"config holds no arrays, and not {name!r}")
 
 
-def _differences(entries: dict[str, Stateful], saved: dict[str, Any], left_behind: set[str]) -> list[str]:
-    lines = [
-        f"{name} is missing in the checkpoint" for name in entries if name not in saved and name not in left_behind
-    ]
-    lines += [f"{name} is only in the checkpoint" for name in saved if name not in entries]
+def _differences(entries: dict[str, Stateful], saved: dict[str, Any], restored: Restored) -> list[str]:
+    missing = entries.keys() - saved.keys() - set(restored.left_behind)
+    lines = [f"{name} is missing in the checkpoint" for name in entries if name in missing]
+    # What single ranks had of their own, a job of another number of ranks may do without.
+    surplus = saved.keys() - entries.keys() - set(restored.of_rank_0)
+    lines += [f"{name} is only in the checkpoint" for name in saved if name in surplus]
     for name, entry in entries.items():
         if name in saved:
             lines += [f"{name}{'' if line.startswith('.') else ' '}{line}" for line in entry.mismatches(saved[name])]

@@ -14,6 +14,7 @@ from lastgood.core.errors import DamagedError, StateMismatchError
 from lastgood.core.manifest import Constants, Manifest
 from lastgood.core.tensorfile import ArraySpec
 from lastgood.runtime.ports import Framework
+from lastgood.runtime.state import is_reserved
 from lastgood.runtime.supply import EachReads, Supply
 from lastgood.store.places import fresh_memory
 from lastgood.store.reader import Checkpoint
@@ -26,6 +27,8 @@ class Restored(msgspec.Struct, frozen=True):
     entries: dict[str, Any]
     left_behind: list[str]
     """Entries that belong to single ranks and were not read, because the number of ranks changed."""
+    of_rank_0: list[str] = []
+    """Entries whose arrays differ between the ranks, and which are those of rank 0 because the number of ranks changed."""
     is_from_memory: bool = False
     """Arrays came from the keeper's memory, not from storage."""
     constants: list[Constants] = []
@@ -66,7 +69,7 @@ class Offer:
         self._supply = supply
         self._rank = rank
         self._references: list[_Reference] = []
-        self._own = _of_single_ranks(checkpoint) if is_other_world_size else set()
+        self._own, self._of_rank_0 = _of_single_ranks(checkpoint) if is_other_world_size else (set(), set())
         entries = checkpoint.part(rank).entries
         self._skeletons = {name: skeleton for name, skeleton in entries.items() if name not in self._own}
         self._names = {name: tree.array_names(skeleton) for name, skeleton in self._skeletons.items()}
@@ -88,7 +91,7 @@ class Offer:
                 safe="the checkpoint is whole",
                 remedy="use the versions that wrote it; `lastgood show` names them",
             ) from error
-        self._restored = Restored(self._checkpoint.manifest, entries, sorted(self._own))
+        self._restored = Restored(self._checkpoint.manifest, entries, sorted(self._own), sorted(self._of_rank_0))
         return self._restored
 
     def _decode(self, entry: str, specs: Mapping[str, ArraySpec], frameworks: Mapping[str, Framework]) -> Any:
@@ -129,16 +132,19 @@ class Offer:
         return {name for names in self._names.values() for name in names}
 
 
-def _of_single_ranks(checkpoint: Checkpoint) -> set[str]:
-    """The entries that belong to single ranks. Those that were the same on all ranks serve any number of ranks."""
+def _of_single_ranks(checkpoint: Checkpoint) -> tuple[set[str], set[str]]:
+    """The entries that only the rank which wrote them could use, and those of the program that look the same on all
+    ranks and differ in their arrays. All others were the same on all ranks and serve any number of ranks."""
     world_size = checkpoint.manifest.world_size
     parts = [checkpoint.part(rank) for rank in range(world_size)]
     shared = {name for part in parts for name in part.shared}
     if world_size == 1:
         shared |= set(checkpoint.arrays(0))
-    return {
-        name
-        for name, skeleton in parts[0].entries.items()
-        if any(part.entries.get(name) != skeleton for part in parts)
-        or not shared.issuperset(tree.array_names(skeleton))
-    }
+    own: set[str] = set()
+    of_rank_0: set[str] = set()
+    for name, skeleton in parts[0].entries.items():
+        if any(part.entries.get(name) != skeleton for part in parts):
+            own.add(name)
+        elif not shared.issuperset(tree.array_names(skeleton)):
+            (own if is_reserved(name) else of_rank_0).add(name)
+    return own, of_rank_0

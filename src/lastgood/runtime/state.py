@@ -1,10 +1,10 @@
 """The state of a job: a mapping of names to things that can be captured and put back."""
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from typing import Any
 
-from lastgood.core.errors import UsageError
+from lastgood.core.errors import UnstorableError, UsageError
 from lastgood.runtime.ports import Framework, Stateful
 
 PROGRESS, VALUES = "lastgood.progress", "lastgood.values"
@@ -22,7 +22,9 @@ def is_reserved(name: str) -> bool:
 def parts_of(entries: Iterable[Stateful]) -> Iterator[Stateful]:
     """All entries, with those inside of groups instead of the groups."""
     for entry in entries:
-        if isinstance(entry, Group):
+        if isinstance(entry, Member):
+            yield from parts_of([entry.entry])
+        elif isinstance(entry, Group):
             yield from parts_of(entry.members.values())
         else:
             yield entry
@@ -35,12 +37,10 @@ def make_entries(state: Mapping[str, object], frameworks: list[Framework]) -> di
             f"the state must be a mapping of names to objects, not {type(state).__qualname__}",
             remedy='write lastgood.Run({"model": model, "optimizer": optimizer})',
         )
-    entries = {}
-    for name, value in state.items():
+    for name in state:
         if not isinstance(name, str) or not name or is_reserved(name) or name.startswith("$"):
             raise UsageError(f"{name!r} cannot name an entry of the state", remedy="use a text such as 'model'")
-        entries[name] = make_entry(name, value, frameworks)
-    return entries
+    return {name: Member(state, name, name, frameworks) for name in state}
 
 
 def make_entry(name: str, value: object, frameworks: list[Framework]) -> Stateful:
@@ -58,12 +58,12 @@ def make_entry(name: str, value: object, frameworks: list[Framework]) -> Statefu
     if _is_pair_of_functions(value, frameworks):
         return Functions(*value)  # type: ignore[misc]
     if isinstance(value, Mapping):
-        members = {str(key): make_entry(f"{name}.{key}", item, frameworks) for key, item in value.items()}
+        members = {str(key): Member(value, key, f"{name}.{key}", frameworks) for key in value}
         if len(members) < len(value):
             raise UsageError(f"{name}: two of its keys are the same when written as text")
-        return Group(members)
+        return Group(name, value, members)
     if isinstance(value, list | tuple):
-        return Group({str(i): make_entry(f"{name}.{i}", item, frameworks) for i, item in enumerate(value)})
+        return Group(name, value, {str(i): Member(value, i, f"{name}.{i}", frameworks) for i in range(len(value))})
     raise UsageError(f"{name}: {_advice(value)}")
 
 
@@ -145,13 +145,61 @@ class PythonRandom:
         self._value.setstate(tree)
 
 
+class Member:
+    """One place in a mapping or sequence of the program's: saved is what is there at that moment."""
+
+    def __init__(self, container: Any, key: Any, name: str, frameworks: list[Framework]) -> None:
+        self._container = container
+        self._key = key
+        self._name = name
+        self._frameworks = frameworks
+        self._value = container[key]
+        self.entry = make_entry(name, self._value, frameworks)
+
+    def capture(self) -> object:
+        try:
+            value = self._container[self._key]
+        except LookupError:
+            raise _changed(self._name, "is not in the state any more") from None
+        if value is not self._value:
+            self._follow(value)
+        return self.entry.capture()
+
+    def _follow(self, value: object) -> None:
+        try:
+            entry = make_entry(self._name, value, self._frameworks)
+        except UsageError as error:
+            raise _changed(self._name, f"was bound to something else ({error.what})") from error
+        if type(entry) is not type(self.entry) or entry.mismatches(self.entry.capture()):
+            # The next start would refuse it: a program like this one has the former.
+            raise _changed(self._name, "was bound to something of another kind, shape or type")
+        self._value, self.entry = value, entry
+
+    def mismatches(self, tree: Any) -> list[str]:
+        return self.entry.mismatches(tree)
+
+    def restore(self, tree: Any) -> None:
+        self.entry.restore(tree)
+
+
+def _changed(name: str, what: str) -> UnstorableError:
+    return UnstorableError(
+        f"{name} {what} after lastgood.Run was made",
+        remedy="keep what grows, shrinks or changes its shape in run.values, or give a pair of functions (save, load)",
+    )
+
+
 class Group:
     """A mapping or sequence of entries."""
 
-    def __init__(self, members: dict[str, Stateful]) -> None:
+    def __init__(self, name: str, container: Sized, members: Mapping[str, Stateful]) -> None:
+        self._name = name
+        self._container = container
         self.members = members
 
     def capture(self) -> object:
+        if len(self._container) > len(self.members):
+            raise _changed(self._name, f"has grown to {len(self._container)} members")
         return {name: member.capture() for name, member in self.members.items()}
 
     def mismatches(self, tree: Any) -> list[str]:
