@@ -409,6 +409,25 @@ def test_parameter_groups_keep_their_settings(save: Save, load: Save) -> None:
     assert [(g["lr"], g["momentum"]) for g in here.param_groups] == [(0.25, 0), (0.1, 0.5)]
 
 
+def test_a_changed_setting_that_the_optimizer_keeps_as_saved_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def start(lr: float) -> tuple[Any, lastgood.Run]:
+        optimizer = torch.optim.SGD(nn.Linear(1, 1).parameters(), lr=lr, momentum=lr)
+        settings: Any = {"config": {"lr": lr}, "allow_config_change": ["lr", "momentum"]}
+        return optimizer, lastgood.Run({"parts": [optimizer]}, job=tmp_path / "job", **settings)
+
+    _, run = start(0.1)
+    with run:
+        list(run.steps(1))
+    optimizer, run = start(0.2)
+    run.close()
+    assert optimizer.param_groups[0]["lr"] == 0.1
+    said = capsys.readouterr().err
+    assert "parts goes on with lr 0.1 as it was saved, not 0.2; to change it, set it after lastgood.Run is made" in said
+    assert "momentum 0.1 as it was saved" not in said, "which is no setting that was changed"
+
+
 def test_other_parameter_groups_are_refused(save: Save, load: Save) -> None:
     save({"optimizer": torch.optim.SGD(nn.Linear(1, 1).parameters(), lr=0.1), "other": Box(1)})
     with pytest.raises(StateMismatchError, match=r"optimizer has parameter groups of \[1\] here, but of \[2\]"):

@@ -214,6 +214,9 @@ class Optimizer(WithStateDict):
         more, less = ", ".join(sorted(mine - theirs)), ", ".join(sorted(theirs - mine))
         return [f"is of another kind: it has {more} here, but {less} in the checkpoint"]
 
+    def settings_kept(self, tree: Any, names: set[str]) -> list[str]:
+        return torch_optimizers.settings_kept(self._optimizer.param_groups, tree["param_groups"], names)
+
     def restore(self, tree: Any) -> None:
         before = self._optimizer.param_groups
         super().restore(tree)

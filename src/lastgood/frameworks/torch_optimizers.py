@@ -1,4 +1,4 @@
-"""What torch changes in an optimizer's state when it loads it, undone."""
+"""What loading changes in an optimizer: undone where it is torch's doing, and told where it is meant."""
 
 from typing import Any
 
@@ -16,6 +16,17 @@ def put_as_saved(optimizer: torch.optim.Optimizer, tree: Any, groups_before: lis
         for name, value in group.items():
             if isinstance(value, torch.Tensor) and isinstance(before.get(name), torch.Tensor):
                 group[name] = value.to(before[name].device)
+
+
+def settings_kept(groups: list[dict[str, Any]], saved: list[dict[str, Any]], names: set[str]) -> list[str]:
+    """The settings of these names that loading replaces, each once. Tensors are passed over: they have no content yet."""
+    lines = {
+        f"{name} {before[name]!r} as it was saved, not {group[name]!r}": None
+        for group, before in zip(groups, saved, strict=True)
+        for name in sorted(names & group.keys() & before.keys())
+        if not isinstance(before[name], torch.Tensor) and repr(before[name]) != repr(group[name])
+    }
+    return list(lines)
 
 
 def _put_state(state: Any, saved: Any, parameter: torch.Tensor) -> None:
