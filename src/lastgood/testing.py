@@ -25,6 +25,7 @@ def assert_resume_equal(
     resume_command: Sequence[str] | str = (),
     run_options: Sequence[str] = (),
     leave_out: Sequence[str] = (),
+    through_links: bool = False,
     environment: Mapping[str, str] | None = None,
     limit_s: float = 600.0,
     keep: Path | str | None = None,
@@ -55,6 +56,8 @@ def assert_resume_equal(
             if it uses the library, or if `run_options` say how (`("--app", "gromacs")`).
         resume_command: It is resumed by this command line.
         leave_out: Names of what is not copied.
+        through_links: Links in `directory` to writable directories elsewhere are only read, or written through on purpose;
+            otherwise they are refused.
         environment: More variables for the command.
         limit_s: For each run.
         keep: A new directory in which the runs are kept; None: a temporary one, kept when the assertion fails.
@@ -68,13 +71,12 @@ def assert_resume_equal(
     from lastgood.prove.documenting import document_of
     from lastgood.prove.page import page
     from lastgood.prove.runner import Request, prove
+    from lastgood.trial.links import refuse_links_out
     from lastgood.trial.place import remove
     from lastgood.trial.target import Target, Way
 
     words = _words(command)
     resume = _words(resume_command)
-    root = Path(keep) if keep is not None else Path(tempfile.mkdtemp(prefix="lastgood-prove-"))
-    root.mkdir(parents=True, exist_ok=True)
     target = Target(
         command=words,
         directory=Path(directory).resolve(),
@@ -86,6 +88,9 @@ def assert_resume_equal(
         resume_command=resume,
         limit_s=limit_s,
     )
+    refuse_links_out(target, through_links)
+    root = Path(keep) if keep is not None else Path(tempfile.mkdtemp(prefix="lastgood-prove-"))
+    root.mkdir(parents=True, exist_ok=True)
     request = Request(
         target=target,
         root=root.resolve(),

@@ -46,3 +46,11 @@ def test_what_cannot_be_told_fails(mine: Path):
 def test_a_bad_call_is_no_failed_assertion(mine: Path):
     with pytest.raises(UsageError, match="--kills 0"):
         assert_resume_equal([sys.executable, "train.py"], directory=mine, kills=0)
+
+
+def test_a_link_through_which_it_would_write_is_refused_before_anything_runs(mine: Path, tmp_path: Path):
+    (tmp_path / "elsewhere").mkdir()
+    (mine / "out").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UsageError, match="--leave-out out"):
+        assert_resume_equal([sys.executable, "job.py"], directory=mine, keep=tmp_path / "kept")
+    assert not (tmp_path / "kept").exists()
