@@ -3,7 +3,8 @@
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,32 @@ def assert_loss_is_known(launcher: Launcher, attempt: int = 1, at_least: int = 0
     told = launcher.event(attempt, "ended")["step"]
     assert told >= at_least and lost.reached_step == max(told, lost.saved_step or 0)
     assert lost.lost_steps == lost.reached_step - following.from_step
+
+
+def segments(
+    launcher: Launcher,  # noqa: F811
+    run: Callable[[tuple[str, ...]], Ended],
+    limit_s: float,
+    grace: str,
+) -> Iterator[tuple[Ended, int]]:
+    """Segments with a time limit, and the step that each has saved; the last one that `run` gives ends with code 0, and
+    is not among them.
+
+    The limit counts from the start of the launcher. Where a busy machine needs all of it to start the application, the
+    segment gets nowhere and is left out. Each has twice the time of the one before.
+    """
+    saved, end = 0, time.monotonic() + 3 * LIMIT_S
+    while (ended := run(("--time-limit", f"{limit_s:g}s", "--grace", grace))).code != 0:
+        assert ended.code == 75, ended.err
+        assert time.monotonic() < end, "it does not get on"
+        attempts = range(1, len(launcher.outcomes()) + 1)
+        committed = [e["data"]["step"] for n in attempts for e in launcher.events(n) if e["kind"] == "committed"]
+        newest = int(committed[-1]) if committed else 0
+        assert newest >= saved
+        if newest > saved:
+            saved = newest
+            yield ended, saved
+        limit_s *= 2
 
 
 def wait_for_progress(launcher: Launcher) -> None:  # noqa: F811

@@ -15,7 +15,7 @@ from lastgood.launch.ports import Conditions
 from lastgood.launch.process import name_of
 from launch.conftest import LIMIT_S, Ended, Launcher, wait_for
 
-from .conftest import assert_loss_is_known, need, refuse_to_save
+from .conftest import assert_loss_is_known, need, refuse_to_save, segments
 
 pytestmark = pytest.mark.slow
 
@@ -296,13 +296,12 @@ def test_a_restart_file_of_another_system_is_refused(heating: Simulation) -> Non
 
 def test_a_time_limit_makes_segments(plain: Simulation) -> None:
     plain.edit("8000", "400000")
-    limits = ("--time-limit", "3s", "--grace", "1s")
-    assert plain.run(options=limits).code == 75
+    both = segments(plain.launcher, lambda limits: plain.run(options=limits), 3.0, "1s")
+    _, saved = next(both)
     assert plain.file("in.plain.lastgood-stopped").exists() and not plain.file("final.data").exists()
-    saved = plain.saved_step(1)
-    ended = plain.run(options=limits)
-    assert ended.code == 75 and f"resuming from in.plain.lastgood-stopped (step {saved}" in ended.err
-    assert plain.saved_step(2) > saved
+    ended, further = next(both)
+    assert f"resuming from in.plain.lastgood-stopped (step {saved}" in ended.err
+    assert further > saved
 
 
 def test_two_launchers_do_not_work_in_one_directory(plain: Simulation, tmp_path: Path) -> None:

@@ -148,7 +148,24 @@ def test_undisturbed_it_ends_with_what_the_program_alone_gives(
     assert_same(classification.out, undisturbed / "out", ITERATIONS)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_killed_after_an_iteration_it_goes_on_from_the_newest_whole_one(
+    classification: Classification, particles: Path, undisturbed: Path, number: signal.Signals
+) -> None:
+    process = classification.start()
+    relion = classification.process()
+    classification.wait_for_iteration(2)
+    relion.send_signal(number)
+    assert classification.launcher.end_of(process).code == 0
+    assert classification.launcher.outcomes() == ["killed", "finished"]
+    step = classification.launcher.event(2, "started")["step"]
+    assert step > 0
+    assert_loss_is_known(classification.launcher)
+    expected = continued(particles, undisturbed, classification.directory / "again", step)
+    assert_same(classification.out, expected, ITERATIONS)
+
+
+@pytest.mark.parametrize("seed", range(2))
 def test_killed_at_a_random_moment_it_goes_on_from_the_newest_whole_iteration(
     classification: Classification, particles: Path, undisturbed: Path, seed: int
 ) -> None:

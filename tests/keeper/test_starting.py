@@ -324,14 +324,16 @@ def test_a_keeper_that_is_short_of_descriptors_serves_who_it_can_and_others_late
     others: list[Keeper] = []
     while len(others) < 40:
         try:
-            others.append(Keeper(job, limit_s=0.5))
+            others.append(Keeper(job, limit_s=5.0))
         except NoKeeperError:
             break
     assert others and len(others) < 40
     before = sum(process.cpu_times()[:2])
     with pytest.raises(NoKeeperError):
-        Keeper(job, limit_s=1.0)
-    assert sum(process.cpu_times()[:2]) - before < 0.7, "it does not spin"
+        Keeper(job, limit_s=2.0)
+    used = sum(process.cpu_times()[:2]) - before
+    # Far from what a loop that spins gets even of a machine on which it has to share.
+    assert used < 0.2, "it does not spin"
     for one in others:
         one.close()
     Keeper(job).close()

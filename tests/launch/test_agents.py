@@ -295,7 +295,7 @@ class Household:
 def test_nodes_whose_agent_does_not_come_are_named_and_not_waited_for_again(
     allocation: Launcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agents_module, "READY_LIMIT_S", 12.0)
+    monkeypatch.setattr(agents_module, "READY_LIMIT_S", 20.0)
     said: list[str] = []
 
     def start(words: Sequence[str], environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
@@ -340,12 +340,12 @@ def test_a_node_that_does_not_see_the_job_says_so(allocation: Launcher, tmp_path
 def test_no_call_waits_for_agents_that_are_frozen(
     allocation: Launcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, limit_s in (("SILENT_S", 3.0), ("ANSWER_LIMIT_S", 0.5), ("_LEAVE_S", 1.0)):
-        monkeypatch.setattr(agents_module, name, limit_s)
     said: list[str] = []
     job = create_job(tmp_path / "job")
     agents = NodeAgents(job, ["n1", "n2"], allocation.environment, said.append)
     agents.start()
+    for name, limit_s in (("SILENT_S", 3.0), ("ANSWER_LIMIT_S", 0.5), ("_LEAVE_S", 1.0)):
+        monkeypatch.setattr(agents_module, name, limit_s)
     frozen = [agent_of(allocation, node) for node in ("n1", "n2")]
     for process in frozen:
         process.suspend()

@@ -190,31 +190,32 @@ def test_exit_0_before_the_last_step_is_not_done(launcher: Launcher, loop: Path)
 
 def test_a_sigterm_saves_and_the_next_launch_continues(launcher: Launcher, script) -> None:
     program = LOOP.replace("    x += step\n", "    x += step\n    print('step', step, flush=True); time.sleep(0.05)\n")
-    command = [sys.executable, script("slow.py", program), 40]
-    process = launcher.start(*command)
+    command = [sys.executable, script("slow.py", program)]
+    process = launcher.start(*command, 100_000)
     launcher.wait_for_output("step 7\n")
     process.send_signal(signal.SIGTERM)
     ended = launcher.end_of(process)
     assert ended.code == 75
     saved = max(e["data"]["step"] for e in launcher.events(1) if e["kind"] == "committed")
     assert saved >= 7
-    ended = launcher.run(*command)
+    ended = launcher.run(*command, saved + 10)
     assert ended.code == 0
     assert launcher.event(2, "started")["step"] == saved
-    assert f"sum {sum(range(1, 41))}" in ended.out
+    assert f"sum {sum(range(1, saved + 11))}" in ended.out
 
 
 def test_a_launcher_that_is_killed_takes_its_program_with_it_and_the_next_one_says_so(
     launcher: Launcher, script
 ) -> None:
     program = LOOP.replace("    x += step\n", "    x += step\n    print('step', step, flush=True); time.sleep(0.05)\n")
-    command = [sys.executable, script("slow.py", program), 40]
-    process = launcher.start(*command)
+    command = [sys.executable, script("slow.py", program)]
+    process = launcher.start(*command, 100_000)
     launcher.wait_for_output("step 7\n")
     process.send_signal(signal.SIGKILL)
     process.wait()
     # Started at once, while the program may still be saving: it waits for that.
-    ended = launcher.run(*command)
+    done = int(launcher.output().split("step ")[-1].split()[0])
+    ended = launcher.run(*command, done + 60)
     assert ended.code == 0, ended.err
     assert "the last attempt ended without its launcher" in ended.err
     saved = max(e["data"]["step"] for e in launcher.events(1) if e["kind"] == "committed")

@@ -168,7 +168,7 @@ def test_a_time_limit_stops_the_command_before_it_and_asks_to_be_run_again(launc
 
 
 def test_the_end_of_a_slurm_allocation_is_known_from_the_environment(launcher: Launcher, script) -> None:
-    launcher.environment["SLURM_JOB_END_TIME"] = str(int(time.time()) + 4)
+    launcher.environment["SLURM_JOB_END_TIME"] = str(int(time.time()) + 12)
     ended = launcher.run("--grace", "1s", "--", sys.executable, script("sleep.py", TIME_LIMITED))
     assert ended.code == 75
     assert launcher.outcomes() == ["time limit"]

@@ -140,7 +140,7 @@ def test_what_a_standby_takes_is_measured_shown_and_the_first_to_be_given_up(sta
     process = standing.process()
     assert Path(f"/proc/{process.pid}/oom_score_adj").read_text() == "1000\n"
     assert process.nice() == psutil.Process(standing.launcher.processes[0].pid).nice()
-    assert process.status() == psutil.STATUS_SLEEPING
+    wait_for(lambda: process.status() == psutil.STATUS_SLEEPING, "it sleeps")
     status = [sys.executable, "-m", "lastgood", "status", str(standing.launcher.job)]
     shown = subprocess.run(status, capture_output=True, text=True, timeout=180, check=True).stdout
     assert f"standby    ready: {said['modules']} modules imported, " in shown
@@ -188,7 +188,7 @@ def test_a_standby_that_is_still_importing_dies_with_its_launcher(standing: Stan
 
 def test_one_that_is_not_ready_is_not_waited_for(standing: Standing) -> None:
     (standing.site / "slow.py").write_text(WAITS_WHILE_TOLD_TO)
-    standing.start(imports="import slow", after="open('block', 'w').close() if step == 2 else None")
+    standing.start(imports="import slow", after="open('block', 'w').close() if step == 1 else None")
     wait_for(lambda: standing.living() == 3, "launcher, program, standby")
     standing._order("kill")
     standing.launcher.wait_for_output("this start is a cold one: the standby is not ready yet", "err")

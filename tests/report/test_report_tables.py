@@ -42,7 +42,8 @@ def test_each_attempt_of_each_job_has_a_row_with_every_column() -> None:
 
 def test_the_cells_say_what_the_report_says() -> None:
     report = example_report()
-    for row, attempt in zip(rows(), report.attempts, strict=False):
+    mine = [row for row in rows() if row["job"] == report.job]
+    for row, attempt in zip(mine, report.attempts, strict=True):
         assert row["outcome"] == attempt.outcome
         assert int(row["lost_steps"]) == attempt.lost_steps
         assert float(row["lost_s"]) == attempt.lost_s

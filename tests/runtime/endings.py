@@ -118,11 +118,11 @@ def with_deadline(job: str, seconds: float, variable: str = "LASTGOOD_DEADLINE")
         time.sleep(0.01)
 
 
-def launched(job: str, launcher_pid: int, heartbeats: str) -> None:
+def launched(job: str, launcher_pid: int, heartbeats: str, total: int = 100_000) -> None:
     os.environ |= {"LASTGOOD_LAUNCHER_PID": str(launcher_pid), "LASTGOOD_HEARTBEATS": heartbeats}
     x = np.zeros(1)
-    run = lastgood.Run({"x": x}, job=job, every=1000)
-    for step in run.steps(400):
+    run = lastgood.Run({"x": x}, job=job, every=1_000_000)
+    for step in run.steps(total):
         x += 1
         if step == 2:
             say("ready")

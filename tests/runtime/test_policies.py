@@ -532,7 +532,9 @@ def test_a_checkpoint_holds_the_state_of_its_safe_point_although_state_dict_give
         history.append(step)
     live.content["array"][:] = -1
     job = open_job(path)
-    for listed in list_checkpoints(job):
+    checkpoints = list_checkpoints(job)
+    assert len(checkpoints) == 4
+    for listed in checkpoints:
         entries = rank_state(open_checkpoint(job, listed.name), 0).entries
         assert (stored(path, listed.step, "live.array") == listed.step).all()
         assert entries["live"]["seen"] == list(range(1, listed.step + 1))

@@ -131,7 +131,7 @@ def test_a_launcher_on_another_node_cannot_be_missed(programs: Zygote, path: Pat
         launcher.wait()
         # Its heartbeat directory is not here: that number was never a process of this machine.
         gone = str(tmp_path / "elsewhere")
-        pid = programs.start(HERE + "launched", job=str(path), launcher_pid=launcher.pid, heartbeats=gone)
+        pid = programs.start(HERE + "launched", job=str(path), launcher_pid=launcher.pid, heartbeats=gone, total=400)
         assert programs.wait(pid) == 0, programs.output(pid)
 
 
@@ -211,7 +211,7 @@ def test_a_signal_to_the_whole_group_saves_although_there_are_data_workers(
 
 
 def test_the_log_of_a_stopped_job_is_whole(programs: Zygote, path: Path) -> None:
-    pid = programs.start("runtime.training:sum_steps", job=str(path), total=1000, every=1000, pause_s=0.002)
+    pid = programs.start("runtime.training:sum_steps", job=str(path), total=100_000, every=100_000, pause_s=0.002)
     programs.wait_for_output(pid, "ready")
     os.kill(pid, signal.SIGTERM)
     assert programs.wait(pid) == 75
