@@ -31,7 +31,8 @@ if torch.cuda.is_available():
 torch.manual_seed(1)
 images, labels = load_digits(return_X_y=True)
 data = TensorDataset(torch.tensor(images / 16.0, dtype=torch.float32), torch.tensor(labels))
-sampler = lastgood.ResumableSampler(len(data), batch_size=32, seed=1, rank=rank, world_size=world_size)
+# BatchNorm needs more than one sample per rank, and an epoch's last step can have less.
+sampler = lastgood.ResumableSampler(len(data), batch_size=32, seed=1, rank=rank, world_size=world_size, drop_last=True)
 loader = DataLoader(data, batch_sampler=sampler)
 
 model = nn.Sequential(nn.Linear(64, 256), nn.BatchNorm1d(256), nn.ReLU(), nn.Dropout(0.2), nn.Linear(256, 10))

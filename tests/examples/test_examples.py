@@ -88,3 +88,10 @@ def is_running(process: psutil.Process, script: str) -> bool:
 def log_of(job: Path) -> str:
     path = job / "log.txt"
     return path.read_text(errors="replace") if path.exists() else "(no log)"
+
+
+@pytest.mark.slow
+def test_the_example_of_several_ranks_has_enough_samples_for_each_rank_in_an_epochs_last_step(tmp_path: Path) -> None:
+    command, _ = EXAMPLES["torch_ddp"]
+    words = ["4" if word == "2" else "1" if word == "8" else word for word in command]
+    assert start(tmp_path / "job", words).wait(timeout=LIMIT_S) == 0, log_of(tmp_path / "job")
