@@ -7,7 +7,7 @@ from pathlib import Path
 SETTINGS: Mapping[str, str] = {
     "JobRequeue": "1",
     "RequeueExit": "75",
-    "KillWait": "5",
+    "KillWait": "15",
     "UnkillableStepTimeout": "60",
     "PreemptMode": "REQUEUE",
     "SlurmdTimeout": "6",

@@ -1,6 +1,7 @@
 """A simulation as a batch job of `lastgood submit`, and whether it ends with the bytes of an undisturbed one."""
 
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,12 @@ from .slurm import SlurmCluster
 MDRUN = ("gmx", "mdrun", "-ntmpi", "1", "-ntomp", "1", "-reprod")
 RESULTS = ("confout.gro", "ener.edr", "traj.trr", "traj_comp.xtc")
 LIMIT_S = 200.0
+
+
+def cpu_of_children() -> float:
+    """Seconds, of those that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 class Simulation:

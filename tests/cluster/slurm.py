@@ -104,12 +104,12 @@ class SlurmCluster:
 
         self._start_database(database_port)
         self._daemons["slurmdbd"] = self._daemon("slurmdbd", "-D")
-        self.wait_until(lambda: self._listens("slurmdbd", accounting_port), "slurmdbd listens", 30)
+        self.wait_until(lambda: self._listens("slurmdbd", accounting_port), "slurmdbd listens", LIMIT_S)
         self._check(self.run("sacctmgr", "-i", "add", "cluster", self.name))
         self.start_controller()
         for name in self.nodes:
             self._start_node(name)
-        self.wait_until(self._all_idle_at_start, "all nodes are idle", 40)
+        self.wait_until(self._all_idle_at_start, "all nodes are idle", LIMIT_S)
 
     def _start_database(self, port: int) -> None:
         options = [
@@ -201,7 +201,7 @@ class SlurmCluster:
             if name != "mariadbd":
                 process.kill()
             machine.end(process, signal.SIGKILL)
-        machine.wait_until(lambda: not any(map(machine.is_alive, processes)), "all jobs are dead", 10)
+        machine.wait_until(lambda: not any(map(machine.is_alive, processes)), "all jobs are dead", LIMIT_S)
         self._daemons.clear()
         self._cut_off.clear()
         left = self._all_processes()
@@ -406,7 +406,7 @@ class SlurmCluster:
         machine.send(sorted(processes, key=_is_daemon), signal.SIGKILL)
         self._daemons[name].kill()
         self._daemons[name].wait()
-        self.wait_until(lambda: not any(map(machine.is_alive, processes)), f"all of {name} is dead", 10)
+        self.wait_until(lambda: not any(map(machine.is_alive, processes)), f"all of {name} is dead", LIMIT_S)
 
     def notice(self, name: str) -> None:
         """Tells Slurm that a node is dead or cut off, what it finds out by itself in about half a minute."""

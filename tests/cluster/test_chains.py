@@ -93,8 +93,7 @@ def test_a_job_that_may_not_be_requeued_goes_on_after_a_preemption_and_a_node_fa
     cluster: SlurmCluster, shared: Path
 ) -> None:
     """Slurm ends such a job for good, and shows that much as it shows a job that was cancelled."""
-    # Of it, some seconds are waited for an answer of the node that is dead.
-    cluster.configure(KillWait=15)
+    # Of KillWait, some seconds are waited for an answer of the node that is dead.
     preempted = Work(cluster, shared / "preempted", steps=400)
     failed = Work(cluster, shared / "failed", steps=300, ranks=2)
     first = preempted.submit("--no-requeue", "--nodelist=n4")
@@ -117,7 +116,8 @@ def test_a_job_that_may_not_be_requeued_goes_on_after_a_preemption_and_a_node_fa
 def test_what_does_not_fit_into_the_time_after_a_signal_is_said_at_the_start(
     cluster: SlurmCluster, shared: Path
 ) -> None:
-    """A write of 30 MB at 5 MB/s is longer than KillWait (5 s here)."""
+    """A write of 30 MB at 5 MB/s is longer than KillWait."""
+    cluster.configure(KillWait=5)
     work = Work(cluster, shared, steps=40, every=20, size=4_000_000, slow_write="5MB/s")
     assert cluster.wait_ended(work.submit("--mem=2000")) == "COMPLETED", work.text()
     assert "after its signal (KillWait)" not in work.text()

@@ -26,6 +26,8 @@ while True:
 
 def run_forever(cluster: SlurmCluster, shared: Path, *options: str, tasks: int = 1) -> tuple[int, Path]:
     """A job whose tasks, one a node, log to the file that is returned; all are ready on return."""
+    # It ignores SIGTERM, so each end takes as long as that.
+    cluster.configure(KillWait=5)
     log, program = shared / "log", shared / "runner.py"
     program.write_text(RUNNER)
     script = f"exec srun {sys.executable} {program} {log}"
@@ -111,6 +113,8 @@ def test_preemption_without_grace_ends_all_at_once(cluster: SlurmCluster, shared
 
 
 def test_preemption_with_grace_warns_the_tasks_and_lets_the_job_run(cluster: SlurmCluster, shared: Path) -> None:
+    # So long that what is looked at below is still in it on a busy machine.
+    cluster.configure(grace={"GraceTime": 20})
     job_id, log = run_forever(cluster, shared, "--partition=grace")
     cluster.preempt(["n1"])
     wait_for_lines(cluster, job_id, log, "TERM", 1)

@@ -19,6 +19,8 @@ _TABLE = re.compile(r"^\| fault \|.*?\n(?=\n)", re.MULTILINE | re.DOTALL)
 
 @pytest.mark.timeout(900)
 def test_what_requeue_does_not_do(cluster: SlurmCluster, shared: Path) -> None:
+    # As the page says.
+    cluster.configure(KillWait=5)
     cells = run_all(cluster, shared)
     text = table(cells)
     print(text)

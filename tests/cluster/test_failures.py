@@ -8,7 +8,7 @@ import pytest
 
 from lastgood.trial.processes import words_of
 
-from .slurm import SlurmCluster
+from .slurm import LIMIT_S, SlurmCluster
 from .work import Work, fault
 
 
@@ -27,7 +27,10 @@ def check_done(cluster: SlurmCluster, work: Work, job_id: int, *states: str) -> 
     assert work.is_finished
     assert cluster.run("squeue", "-h", "-a").stdout == ""
     cluster.wait_until(
-        lambda: not any(cluster.processes_of_node(name) for name in cluster.nodes), "no process is left", 20, job_id
+        lambda: not any(cluster.processes_of_node(name) for name in cluster.nodes),
+        "no process is left",
+        LIMIT_S,
+        job_id,
     )
 
 
@@ -144,12 +147,13 @@ def test_the_job_wants_to_be_run_again_while_slurmctld_is_away(
 ) -> None:
     """An exit code is delivered later; `scontrol requeue`, which gives up after some seconds, is tried again."""
     cluster.configure(RequeueExit=listed)
-    work = Work(cluster, shared, steps=200, faults=[fault(150, "again")])
+    is_away = shared / "slurmctld-is-away"
+    work = Work(cluster, shared, steps=200, faults=[fault(45, "again", after=is_away)])
     job_id = work.submit("--time=60", script=work.script("--max-restarts", "0"))
     work.wait_step(30)
     # What it has been told of the job must be on disk, or it would come back without it.
     cluster.stop_controller()
-    assert work.reached() < 150, "it was to stop before the program asks to be run again"
+    is_away.touch()
     work.wait_text("attempt 1 ended after")
     # As long as it is away.
     time.sleep(10)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from .slurm import SlurmCluster
+from .slurm import LIMIT_S, SlurmCluster
 from .work import Work, fault
 
 # Also the codes with which our launcher gives up, as some sites list everything.
@@ -15,7 +15,10 @@ def check_gone(cluster: SlurmCluster, work: Work, job_id: int) -> None:
     """Nothing of the job is left, in the queue or on a node, and it is not held there."""
     assert cluster.run("squeue", "-h", "-a").stdout == ""
     cluster.wait_until(
-        lambda: not any(cluster.processes_of_node(name) for name in cluster.nodes), "no process is left", 20, job_id
+        lambda: not any(cluster.processes_of_node(name) for name in cluster.nodes),
+        "no process is left",
+        LIMIT_S,
+        job_id,
     )
     assert not work.is_finished
 

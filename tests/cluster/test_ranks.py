@@ -4,7 +4,7 @@ from pathlib import Path
 
 from lastgood.trial.processes import environment_of, words_of
 
-from .slurm import SlurmCluster
+from .slurm import LIMIT_S, SlurmCluster
 from .work import Work, fault
 
 
@@ -24,21 +24,24 @@ def check_done_at_once(cluster: SlurmCluster, work: Work, job_id: int) -> None:
     work.check_answer()
     assert cluster.run("squeue", "-h", "-a").stdout == ""
     cluster.wait_until(
-        lambda: not any(cluster.processes_of_node(name) for name in cluster.nodes), "no process is left", 20, job_id
+        lambda: not any(cluster.processes_of_node(name) for name in cluster.nodes),
+        "no process is left",
+        LIMIT_S,
+        job_id,
     )
 
 
 def test_either_of_two_ranks_is_killed(cluster: SlurmCluster, shared: Path) -> None:
-    deaths = [fault(25, "kill", rank=1, attempt=1), fault(45, "kill", rank=0, attempt=2)]
-    work = Work(cluster, shared, ranks=2, steps=100, faults=deaths)
+    deaths = [fault(25, "kill", rank=1, attempt=1), fault(125, "kill", rank=0, attempt=2)]
+    work = Work(cluster, shared, ranks=2, steps=180, faults=deaths)
     job_id = work.submit("--time=60")
-    for attempt, step in ((2, 22), (3, 45)):
+    for attempt, step in ((2, 22), (3, 125)):
         work.wait_text(f"step {step} of rank 1 in attempt {attempt}")
         assert attempts_running(cluster) == [str(attempt)] * 2
     check_done_at_once(cluster, work, job_id)
     assert work.outcomes() == ["killed", "killed", "finished"]
     starts = [work.event(number, "started") for number in (2, 3)]
-    assert [(start["step"], start["is_from_memory"]) for start in starts] == [(20, True), (40, True)]
+    assert [(start["step"], start["is_from_memory"]) for start in starts] == [(20, True), (120, True)]
     assert work.done_twice(rank=1) <= 10
 
 

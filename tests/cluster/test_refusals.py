@@ -45,8 +45,8 @@ def test_without_a_retry_of_slurm_the_launcher_says_what_it_does_instead(cluster
         assert cluster.wait_ended(work.submit(*options)) == "COMPLETED", work.text()
         said[name] = work.text()
     assert "ends with code 75, which RequeueExit lists" in said["code"]
-    assert "this cluster: Requeue=1, RequeueExit=75, KillWait 5 s, GraceTime 0 s, PreemptMode=REQUEUE" in said["code"]
-    assert "this cluster: Requeue=0, RequeueExit=(none), KillWait 5 s" in said["segment"]
+    assert "this cluster: Requeue=1, RequeueExit=75, KillWait 15 s, GraceTime 0 s, PreemptMode=REQUEUE" in said["code"]
+    assert "this cluster: Requeue=0, RequeueExit=(none), KillWait 15 s" in said["segment"]
     assert "asks Slurm to requeue it (scontrol requeue), because RequeueExit lists no code" in said["requeue"]
     assert "a next segment waits behind this one (afterany)" in said["segment"]
     assert "cancelled what waited to go on" in said["segment"]

@@ -25,7 +25,7 @@ def test_a_job_that_comes_to_other_gpus_goes_on_where_they_are_the_same(cluster:
     cluster.run("scontrol", "update", "NodeName=n1", "State=DRAIN", "Reason=test")
     try:
         cluster.run("scontrol", "requeue", str(job_id))
-        assert cluster.wait_ended(job_id, limit_s=90) == "COMPLETED", work.text()
+        assert cluster.wait_ended(job_id) == "COMPLETED", work.text()
     finally:
         cluster.run("scontrol", "update", "NodeName=n1", "State=RESUME")
     rows = cluster.wait_history(job_id, "REQUEUED", "REQUEUED", "COMPLETED")
@@ -45,9 +45,9 @@ def test_a_job_that_is_bound_to_a_node_with_other_gpus_is_refused(cluster: Slurm
     first = work.submit("--nodelist=n1", script=text)
     work.wait_step(25)
     cluster.cancel(first)
-    cluster.wait_ended(first, limit_s=60)
+    cluster.wait_ended(first)
     second = work.submit("--nodelist=n2", script=text)
-    assert cluster.wait_ended(second, limit_s=90) == "FAILED", work.text()
+    assert cluster.wait_ended(second) == "FAILED", work.text()
     (row,) = cluster.wait_history(second, "FAILED")
     assert row["ExitCode"] == "80:0"
     assert work.attempts == 1

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from .queue import own_segments, queued
-from .slurm import SlurmCluster
+from .slurm import LIMIT_S, SlurmCluster
 from .work import Work
 
 
@@ -22,24 +22,23 @@ def test_before_the_limit_the_job_saves_and_goes_on_by_requeue_or_by_a_segment_o
     alone.wait_text("waits behind this one")
     assert cluster.wait_ended(first) == "FAILED", alone.text()
     cluster.wait_restarted(job_id)
-    second = own_segments(alone)[0]
-    for work, last in ((requeued, job_id), (alone, second), (noticed, third)):
-        assert cluster.wait_ended(last) == "COMPLETED", work.text()
+    cluster.wait_until(lambda: not queued(cluster), "nothing is left in the queue", 2 * LIMIT_S)
+    # The last of its segments waited behind the one that has finished, in case that it should not be the last.
+    *_, last, behind = [first, *own_segments(alone)]
+    assert cluster.state(behind) == "CANCELLED"
+    for work, ended in ((requeued, job_id), (alone, last), (noticed, third)):
+        assert cluster.wait_ended(ended) == "COMPLETED", work.text()
         work.check_answer()
-        # The notice may come so early that there is a second limit on the way.
-        assert work.outcomes() == ["time limit"] * (work.attempts - 1) + ["finished"], work.text()
-        assert work.attempts == 2 or (work is noticed and work.attempts < 5)
+        # There may be a second limit on the way: the notice may come early, and the machine may be busy.
+        assert work.attempts > 1 and work.outcomes() == ["time limit"] * (work.attempts - 1) + ["finished"], work.text()
         assert work.done_twice() == 0
         assert "time limit: asked the command to save and stop" in work.text()
-    assert [(row["State"], row["ExitCode"]) for row in cluster.history(job_id)] == [
-        ("REQUEUED", "75:0"),
-        ("COMPLETED", "0:0"),
-    ]
+    rows = [(row["State"], row["ExitCode"]) for row in cluster.history(job_id)]
+    assert rows == [("REQUEUED", "75:0")] * (requeued.attempts - 1) + [("COMPLETED", "0:0")]
     assert [row["State"] for row in cluster.history(first)] == ["FAILED"]
-    assert [alone.event(n, "allocation")["chain"] for n in (1, 2)] == [str(first)] * 2
-    # The segment, too, began with one more behind it, in case that it should not be the last.
-    assert len(own_segments(alone)) == 2
-    cluster.wait_until(lambda: not queued(cluster), "nothing is left in the queue")
+    chains = {alone.event(n, "allocation")["chain"] for n in range(1, alone.attempts + 1)}
+    assert chains == {str(first)}
+    assert len(own_segments(alone)) == alone.attempts
 
 
 def test_where_no_exit_code_requeues_the_job_asks_for_it_before_the_limit_and_at_the_limit(
@@ -56,10 +55,12 @@ def test_where_no_exit_code_requeues_the_job_asks_for_it_before_the_limit_and_at
         cluster.wait_restarted(job_id)
         assert cluster.wait_ended(job_id) == "COMPLETED", work.text()
         work.check_answer()
-        assert work.outcomes() == ["time limit", "finished"], work.text()
+        # On a busy machine the steps of one segment may be so few that there is one more.
+        segments = work.attempts - 1
+        assert segments and work.outcomes() == ["time limit"] * segments + ["finished"], work.text()
         assert work.done_twice() == 0
         assert "scontrol requeue" in work.text()
-        cluster.wait_history(job_id, "REQUEUED", "COMPLETED")
+        cluster.wait_history(job_id, *["REQUEUED"] * segments, "COMPLETED")
     cluster.wait_until(lambda: not queued(cluster), "nothing is left in the queue")
 
 

@@ -42,6 +42,8 @@ for step in run.steps(settings["steps"]):
     for fault in settings["faults"]:
         here = {"restart": restarts, "attempt": os.environ["LASTGOOD_ATTEMPT"], "node": os.environ["SLURMD_NODENAME"]}
         if fault["step"] == step and fault["rank"] == rank and all(str(fault[name]) in (here[name], "any") for name in here):
+            while fault["after"] and not os.path.exists(fault["after"]):
+                time.sleep(0.05)
             if fault["how"] == "kill":
                 os.kill(os.getpid(), signal.SIGKILL)
             if fault["how"] == "bus":
@@ -220,8 +222,16 @@ class Work:
 
 
 def fault(
-    step: int, how: str, *, rank: int = 0, restart: int | str = "any", attempt: int | str = 1, node: str = "any"
+    step: int,
+    how: str,
+    *,
+    rank: int = 0,
+    restart: int | str = "any",
+    attempt: int | str = 1,
+    node: str = "any",
+    after: Path | None = None,
 ) -> dict[str, Any]:
     """`how`: kill, bus, device, network, hang, raise, quit (with 0), again (with 75). It strikes where the restart count
-    of Slurm, our attempt and the node are these."""
-    return {"step": step, "how": how, "rank": rank, "restart": restart, "attempt": attempt, "node": node}
+    of Slurm, our attempt and the node are these, and not before there is the file `after`."""
+    where = {"step": step, "rank": rank, "restart": restart, "attempt": attempt, "node": node}
+    return {**where, "how": how, "after": os.fspath(after or "")}
