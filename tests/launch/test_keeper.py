@@ -144,14 +144,14 @@ def test_a_stop_of_the_launcher_stops_all_three_in_order(launcher: Launcher, pro
 
 
 def test_a_keeper_that_is_frozen_is_not_waited_for_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, limit_s in (("_PATIENCE_S", 0.2), ("_LEAVE_S", 5.0), ("_CONNECT_S", 0.2)):
-        monkeypatch.setattr(keeping, name, limit_s)
-    monkeypatch.setattr(client, "ANSWER_LIMIT_S", 0.5)
     said: list[str] = []
     hold = keeping.KeeperHold(create_job(tmp_path / "job"), dict(os.environ), said.append)
     hold.start()
     hold.await_written(lambda: True)
     assert said == []
+    for name, limit_s in (("_PATIENCE_S", 0.2), ("_LEAVE_S", 5.0), ("_CONNECT_S", 0.2)):
+        monkeypatch.setattr(keeping, name, limit_s)
+    monkeypatch.setattr(client, "ANSWER_LIMIT_S", 0.5)
     wait_for(lambda: keepers_of(tmp_path), "a keeper")
     (keeper,) = keepers_of(tmp_path)
     keeper.suspend()

@@ -204,7 +204,7 @@ def test_a_keeper_of_another_version_is_replaced(
     said = capsys.readouterr().err
     # Whoever starts one starts this code, which is of the old version still: it cannot be served, and is told so.
     assert "no keeper (the keeper is of version" in said and "the program of version 99.0" in said
-    assert not psutil.pid_exists(old), "nobody needs it any more"
+    until(lambda: not psutil.pid_exists(old))  # nobody needs it any more
     assert steps_of(path)[-1] == 3
 
 
