@@ -240,26 +240,26 @@ def test_the_best_is_the_one_that_was_measured_and_not_a_later_one_that_carries_
     assert steps_of(path) == [2, 8]
 
 
-def test_a_value_that_was_measured_at_another_step_never_makes_a_checkpoint_the_best(start: Start, path: Path) -> None:
-    """Four steps an epoch, every fourth is saved before its epoch's end measures it: nothing saved has a value."""
-    with start(every=4, keep=lastgood.Keep(last=1, best=1, metric="score")) as run:
-        for epoch in run.epochs(4):
-            for _ in run.batches(range(4)):
-                pass
-            run.log(score=[0.1, 0.9, 0.2, 0.3][epoch - 1])
+def train_epochs(run: lastgood.Run, scores: list[float]) -> None:
+    """Four steps an epoch; what its body logs after them is its score."""
+    for epoch in run.epochs(len(scores)):
+        for _ in run.batches(range(4)):
+            pass
+        run.safe_point("evaluation")
+        run.log(score=scores[epoch - 1])
+
+
+@pytest.mark.parametrize("every", [1, 3, 4, 100])
+def test_the_best_epoch_is_kept_with_its_own_value_wherever_saves_are_due(start: Start, path: Path, every: int) -> None:
+    train_epochs(start(every=every, keep=lastgood.Keep(last=1, best=1, metric="score")), [0.1, 0.9, 0.2, 0.3])
     job = open_job(path)
     metrics = {c.step: open_checkpoint(job, c.name).manifest.metrics for c in list_checkpoints(job)}
-    assert metrics == {16: {"score": 0.3}}
+    assert metrics == {8: {"score": 0.9}, 16: {"score": 0.3}}
 
 
-def test_what_an_epochs_end_measures_and_saves_is_kept_as_the_best(start: Start, path: Path) -> None:
-    with start(every=3, keep=lastgood.Keep(last=1, best=1, metric="score")) as run:
-        for epoch in run.epochs(4):
-            for _ in run.batches(range(4)):
-                pass
-            run.log(score=[0.1, 0.9, 0.2, 0.3][epoch - 1])
-            run.save()
-    assert steps_of(path) == [8, 16]
+def test_no_epochs_end_is_saved_for_a_metric_that_nothing_is_kept_by(start: Start, path: Path) -> None:
+    train_epochs(start(every=3, keep=lastgood.Keep(last=None)), [0.1, 0.9])
+    assert steps_of(path) == [3, 6, 8]
 
 
 def test_the_best_stay_across_attempts(start: Start, path: Path) -> None:

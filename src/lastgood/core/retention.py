@@ -14,9 +14,9 @@ class Keep(msgspec.Struct, frozen=True):
     """What retention keeps: the newest `last`, the `best` by a logged metric, every n-th step, all pinned.
 
     `best` checkpoints are chosen among those with a value of `metric` that was logged (`run.log`) at their very
-    step, and of equal ones the oldest; `mode` says whether `"max"` or `"min"` is better. What is measured
-    now and then is seldom measured where a save is due: ask for one with `run.save()` when it is logged.
-    `last=None` keeps everything.
+    step, and of equal ones the oldest; `mode` says whether `"max"` or `"min"` is better. An epoch whose body
+    logs it after its batches is saved at its end; what is measured now and then elsewhere is seldom measured
+    where a save is due: ask for one with `run.save()` when it is logged. `last=None` keeps everything.
 
     >>> Keep(last=2, best=1, metric="accuracy")
     Keep(last=2, best=1, metric='accuracy', mode='max', every=None)

@@ -115,6 +115,7 @@ class Run:
             raise UsageError(f"on_save_error={on_save_error!r}: 'warn' or 'stop'")
         if read not in ("each", "broadcast"):
             raise UsageError(f"read={read!r}: 'each' or 'broadcast'")
+        self._best_by = keep.metric if keep is not None else None
         wishes = Wishes(
             job=job,
             every=parse_every(every),
@@ -205,7 +206,10 @@ class Run:
                 self._settle(session)
                 self._reading.begin_epoch(epoch + 1)
                 if epoch < total:
-                    session.at_safe_point(self.step, self._total)
+                    if self._log.has_new(self._best_by):
+                        session.ask_to_save()
+                    # A phase of its own, so that ranks agree here however short their steps are.
+                    session.at_safe_point(self.step, self._total, "epoch")
             session.finish(self.step, has_changed=done < total)
         finally:
             session.pause()
@@ -262,7 +266,7 @@ class Run:
             session.show_life(self.step, phase)
             return
         self._settle(session)
-        session.at_safe_point(self.step, self._total, phase, finish_follows=self._is_end_near())
+        session.at_safe_point(self.step, self._total, phase, body_follows=self._is_body_left())
 
     def finish(self) -> None:
         """All work is done, earlier than planned: save, and mark the job as finished. The step whose body
@@ -306,15 +310,17 @@ class Run:
         self._is_body_running = False
         if self._is_in_step:
             self._count_step(session)
-        session.at_safe_point(self.step, self._total, finish_follows=self._is_end_near())
+        session.at_safe_point(self.step, self._total, body_follows=self._is_body_left())
 
-    def _is_end_near(self) -> bool:
+    def _is_body_left(self) -> bool:
         """True if no step is left, or the last epoch has no batch left, or none that is known of: what its body
-        still does belongs to the final state."""
+        still does belongs to the final state. Where the best are kept, so it is for every epoch: what its body
+        still logs is what this step is judged by."""
         if self._is_in_steps:
             return self.step == self._total
         epoch = self._reading.position.epoch
-        return 0 < epoch == self._epochs and (not self._is_in_batch or self._reading.is_last_batch())
+        is_awaited = 0 < epoch <= self._epochs and (epoch == self._epochs or self._best_by is not None)
+        return is_awaited and (not self._is_in_batch or self._reading.is_last_batch())
 
     def _settle(self, session: Session) -> None:
         """Count a step whose body has said that it is done, or was left with `break`."""

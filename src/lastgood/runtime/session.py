@@ -139,11 +139,11 @@ class Session:
     def show_life(self, step: int, phase: str) -> None:
         self.heart.beat(step, phase)
 
-    def at_safe_point(self, step: int, total: int | None, phase: str = "step", *, finish_follows: bool = False) -> None:
+    def at_safe_point(self, step: int, total: int | None, phase: str = "step", *, body_follows: bool = False) -> None:
         """Between steps, `step` steps are done: save if that is due, stop if that was asked for.
 
-        With `finish_follows` no step is left, and a save that is only due is put off to the end: a step is
-        committed once in an attempt, and the final state should be it.
+        With `body_follows` the body of the loop, or of the epoch, has more to do to this step, and a save that is
+        only due is put off to its end: a step is committed once in an attempt, and it should be with all of that.
 
         Raises SystemExit to stop, and what `Saver.save` raises.
         """
@@ -160,8 +160,8 @@ class Session:
         for note in self._saver.notes():
             self._say(f"note: {note}", everywhere=True)
         is_due = agreed.is_save_due or self._is_put_off
-        self._is_put_off = is_due and finish_follows
-        if (agreed.stop_cause or (is_due and not finish_follows)) and step != self._taken_step:
+        self._is_put_off = is_due and body_follows
+        if (agreed.stop_cause or (is_due and not body_follows)) and step != self._taken_step:
             self.save(step, is_urgent=bool(agreed.stop_cause))
         if agreed.stop_cause:
             self._await_saves(step)

@@ -32,7 +32,7 @@ class ValuesLog:
         self._file: durable.AppendFile | None = None
         self._flushed_at = time.monotonic()
         self.latest: dict[str, float] = {}
-        """Newest number logged under each name, if it is finite: what retention chooses the best by."""
+        """Newest number logged under each name since the last safe point, if it is finite."""
         self.failure: OSError | None = None
         """Why lines could not be written last time; they are kept until they can."""
 
@@ -53,6 +53,10 @@ class ValuesLog:
             # A NaN must not stand behind the last number that was good.
             if isinstance(plain, int | float) and not isinstance(plain, bool) and math.isfinite(plain):
                 self.latest[name] = float(plain)
+
+    def has_new(self, name: str | None) -> bool:
+        """A number was logged under this name since the last safe point."""
+        return name in self.latest
 
     def end_step(self, step: int) -> None:
         if self._values:
