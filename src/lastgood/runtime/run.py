@@ -56,7 +56,8 @@ class Run:
         read: with several ranks, "each" reads what it needs itself; with "broadcast" what all ranks have in common
             is read once and passed on, which is faster where storage is slower than the network.
         allow_world_size_change: resume with another number of ranks although what belongs to single ranks
-            (such as their random state) cannot be taken over.
+            (such as their random state) cannot be taken over. Of what differs between ranks otherwise (the
+            statistics of a BatchNorm), rank 0's is taken.
         background: hand the state over to a process beside the job (the keeper), which writes it while the loop
             goes on and finishes if the job dies. With False the loop stands still until a checkpoint is
             committed, and no memory is taken for snapshots.
