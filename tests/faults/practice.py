@@ -39,18 +39,21 @@ class Practice:
         self.job = directory / "job"
         self._notes = directory / "notes"
         self._result = directory / "result"
+        self._go = directory / "go"
         self._settings = settings
         self.pid = 0
 
     def start(self, prepared: Callable[[int], None] = lambda pid: None, **more: Any) -> None:
         """Begin an attempt; returns when it is about to take its first step. `prepared` is called before it does
-        anything."""
+        anything. One that `holds_at` a step waits in it for `let_go`."""
+        self._go.unlink(missing_ok=True)
         self._notes.unlink(missing_ok=True)
         arguments = {
             "job": str(self.job),
             "state": str(self.directory / "state"),
             "notes": str(self._notes),
             "result": str(self._result),
+            "go": str(self._go),
             **self._settings,
             **more,
         }
@@ -67,6 +70,9 @@ class Practice:
         lines = self._lines()
         done, taken, committed = map(int, lines[-1][1:])
         return Note(done, taken, committed, int(lines[0][1]))
+
+    def let_go(self) -> None:
+        self._go.touch()
 
     def await_step(self, step: int) -> None:
         until(lambda: self.note().done >= step)

@@ -78,8 +78,8 @@ def kill_keepers(practice: Practice, source: random.Random) -> int:
             keeper.kill()
         kills += len(alive)
         # A keeper may be killed while it is starting, which its program takes for one loss with the one before.
-        before = practice.note().done
-        until(lambda before=before: practice.note().done >= before + 5)
+        enough = min(practice.note().done + 5, SETTINGS["total"] - 1)
+        until(lambda enough=enough: practice.note().done >= enough)
         time.sleep(source.uniform(0, 0.2))
     return kills
 

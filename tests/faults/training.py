@@ -82,10 +82,13 @@ def practise(
     eats_in: int = 0,
     limits: dict[str, int] | None = None,
     answer_s: float = 0.0,
+    holds_at: int = 0,
+    go: str = "",
     **settings: Any,
 ) -> None:
     """Train with a keeper. After each step a line of `notes` says which step is done, of which a snapshot was taken,
-    and which is known to be committed. `eats_in` is the step in which it takes memory until there is none."""
+    and which is known to be committed. `eats_in` is the step in which it takes memory until there is none,
+    `holds_at` the one in which it waits for the file `go`."""
     for name, most in (limits or {}).items():
         resource.setrlimit(getattr(resource, name), (most, most))
     os.environ |= {"LASTGOOD_STATE_DIR": state, "LASTGOOD_KEEPER": "on", "LASTGOOD_KEEPER_LINGER": linger}
@@ -109,6 +112,8 @@ def practise(
             few += draw
             weights *= 0.9
             weights += draw[0]
+            while step == holds_at and not os.path.exists(go):
+                time.sleep(0.005)
             time.sleep(pause_s)
             if step == eats_in:
                 eat()

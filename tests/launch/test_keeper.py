@@ -32,6 +32,8 @@ for step in run.steps(60):
     if step in DIES and step > run._session._began_at + 1:
         # Whoever dies here is done with the snapshot of the step before.
         os.kill(os.getpid(), signal.SIGKILL)
+    while step in HOLDS and not os.path.exists("GO"):
+        time.sleep(0.02)
     time.sleep(0.02)
 print(f"done {int(x[0])}", flush=True)
 """
@@ -40,7 +42,12 @@ SUM = sum(range(1, 61))
 
 @pytest.fixture
 def program(script: Callable[[str, str], Path]) -> Callable[..., Path]:
-    return lambda *dies: script("train.py", PROGRAM.replace("DIES", repr(dies)))
+    """It dies in the steps that are given; in the one that it holds at it waits for a file, see `let_go`."""
+
+    def write(*dies: int, holds_at: int = 0) -> Path:
+        return script("train.py", PROGRAM.replace("DIES", repr(dies)).replace("HOLDS", repr((holds_at,))))
+
+    return write
 
 
 @pytest.fixture(autouse=True)
@@ -51,6 +58,10 @@ def _at_once(launcher: Launcher) -> None:
 def keeper_of(launcher: Launcher) -> int:
     wait_for(lambda: keepers_of(launcher.directory), "a keeper")
     return keepers_of(launcher.directory)[0].pid
+
+
+def let_go(launcher: Launcher) -> None:
+    (launcher.directory / "GO").touch()
 
 
 def program_of(launcher: Launcher) -> int:
@@ -75,11 +86,12 @@ def await_nothing_left(launcher: Launcher) -> None:
 def test_a_program_that_dies_again_and_again_goes_on_from_memory(
     launcher: Launcher, program: Callable[..., Path]
 ) -> None:
-    process = launcher.start("--", sys.executable, program(11, 21, 31))
+    process = launcher.start("--", sys.executable, program(11, 21, 31, holds_at=40))
     launcher.wait_for_output("step 1 ")
     keeper = keeper_of(launcher)
     launcher.wait_for_output("step 40 ")
     assert keeper_of(launcher) == keeper, "it is the same all the time"
+    let_go(launcher)
     ended = launcher.end_of(process)
     assert ended.code == 0, ended.err
     assert f"done {SUM}" in ended.out
@@ -90,17 +102,18 @@ def test_a_program_that_dies_again_and_again_goes_on_from_memory(
 
 
 def test_a_keeper_that_is_killed_is_replaced_by_the_launcher(launcher: Launcher, program: Callable[..., Path]) -> None:
-    process = launcher.start("--", sys.executable, program())
+    process = launcher.start("--", sys.executable, program(holds_at=40))
     launcher.wait_for_output("step 10 ")
     first = keeper_of(launcher)
     os.kill(first, signal.SIGKILL)
     launcher.wait_for_output("step 40 ")
+    launcher.wait_for_output(f"the keeper (process {first}) has ended; starting another one", "err")
     second = keeper_of(launcher)
     assert second != first
+    let_go(launcher)
     ended = launcher.end_of(process)
     assert ended.code == 0, ended.err
     assert f"done {SUM}" in ended.out
-    assert f"the keeper (process {first}) has ended; starting another one" in ended.err
     assert f"the keeper (process {first}) is lost" in ended.err + ended.out
     assert kinds(launcher).count("keeper_lost") == 2, "by the launcher and by the program"
     assert "save_failed" not in kinds(launcher)
@@ -111,7 +124,7 @@ def test_a_keeper_that_is_killed_is_replaced_by_the_launcher(launcher: Launcher,
 def test_when_the_launcher_is_killed_all_is_saved_and_nothing_stays(
     launcher: Launcher, program: Callable[..., Path], also: str
 ) -> None:
-    process = launcher.start("--", sys.executable, program())
+    process = launcher.start("--", sys.executable, program(holds_at=20))
     launcher.wait_for_output("step 20 ")
     os.kill(process.pid, signal.SIGKILL)
     if "keeper" in also:
@@ -119,6 +132,7 @@ def test_when_the_launcher_is_killed_all_is_saved_and_nothing_stays(
     if "program" in also:
         os.kill(program_of(launcher), signal.SIGKILL)
     process.wait()
+    let_go(launcher)
     await_nothing_left(launcher)
     done = max(map(int, re.findall(r"step (\d+) of", launcher.output())))
     ended = launcher.run("--", sys.executable, program())
@@ -132,9 +146,11 @@ def test_when_the_launcher_is_killed_all_is_saved_and_nothing_stays(
 
 
 def test_a_stop_of_the_launcher_stops_all_three_in_order(launcher: Launcher, program: Callable[..., Path]) -> None:
-    process = launcher.start("--", sys.executable, program())
+    process = launcher.start("--", sys.executable, program(holds_at=20))
     launcher.wait_for_output("step 20 ")
     process.send_signal(signal.SIGTERM)
+    launcher.wait_for_output("SIGTERM", "err")
+    let_go(launcher)
     ended = launcher.end_of(process)
     assert ended.code == 75, ended.err
     await_nothing_left(launcher)
