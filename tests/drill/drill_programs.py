@@ -18,6 +18,14 @@ for step in range(start + 1, TOTAL + 1):
         save((step, x, bytes(100_000)))
 """
 
+
+def hurrying(text: str) -> str:
+    """The same program, which takes its steps without a pause once there is a file HURRY where it works."""
+    pause = "time.sleep(0.02)"
+    assert pause in text
+    return "import os\n" + text.replace(pause, "time.sleep(0.0 if os.path.exists('HURRY') else 0.02)")
+
+
 IN_PLACE = _LOOP.format(
     save="""
 def save(state):

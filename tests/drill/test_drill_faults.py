@@ -130,7 +130,7 @@ def test_a_node_goes_down_and_comes_up_by_the_sites_own_commands(tmp_path: Path)
         HERE / "counting.py", tmp_path, "--quick", "--fault", "node,node=n7@step=50",
         "--node-down", f"{sys.executable} {tmp_path}/down.py {tmp_path} {{node}}",
         "--node-up", f"mv {tmp_path}/is-down {tmp_path}/was-down-{{node}}",
-        "--", sys.executable, "counting.py", 120,
+        "--", sys.executable, "counting.py", 400,
     )  # fmt: skip
     assert (tmp_path / "was-down-n7").read_text() == "n7"
     assert done.answer.faults[0].what == "node n7 was taken down"
@@ -142,7 +142,7 @@ def test_a_node_that_does_not_come_up_is_said(tmp_path: Path) -> None:
     done = drill(
         HERE / "counting.py", tmp_path, "--quick", "--fault", "node,node=n7@step=50",
         "--node-down", f"{sys.executable} {tmp_path}/down.py {tmp_path} {{node}}", "--node-up", "false",
-        "--", sys.executable, "counting.py", 60,
+        "--", sys.executable, "counting.py", 400,
     )  # fmt: skip
     assert (done.code, done.answer.verdict) == (3, "unknown")
     assert "--node-up for n7 failed: exit code 1" in done.answer.reason

@@ -1,5 +1,6 @@
 """Pressure on the machine: as much as was asked for, measured, and gone with the drill."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -16,15 +17,23 @@ from lastgood.drill.load import Load, Pressure, parse_load
 GIB = 2**30
 
 
-def of_load() -> list[int]:
-    found = []
-    for process in psutil.process_iter():
+def of_load(parent: int) -> set[int]:
+    """Those below this process: another worker of pytest may be making load at the same time."""
+    found = set()
+    for process in psutil.Process(parent).children(recursive=True):
         try:
             if "lastgood.drill.load_worker" in process.cmdline():
-                found.append(process.pid)
+                found.add(process.pid)
         except psutil.Error:
             continue
     return found
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def wait_until(true: Callable[[], object], what: str) -> None:
@@ -53,9 +62,8 @@ def test_more_memory_than_is_free_is_refused_and_says_how_much_is() -> None:
 
 @pytest.mark.slow
 def test_it_takes_what_was_asked_for_and_says_so(tmp_path: Path) -> None:
-    before = of_load()
     with Pressure(Load(cpu=1, memory_bytes=50 * 2**20, io=True), tmp_path) as pressure:
-        mine = set(of_load()) - set(before)
+        mine = of_load(os.getpid())
         assert len(mine) == 3
         assert {psutil.Process(pid).nice() for pid in mine} == {psutil.Process().nice()}, "at normal priority"
         wait_until(lambda: sum(psutil.Process(pid).cpu_times().user for pid in mine) > 0.2, "nothing is computed")
@@ -69,7 +77,6 @@ def test_it_takes_what_was_asked_for_and_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_it_ends_with_a_drill_that_is_killed(tmp_path: Path) -> None:
-    before = set(of_load())
     text = (
         "import time\nfrom pathlib import Path\nfrom lastgood.drill.load import *\n"
         f"with Pressure(Load(cpu=1, memory_bytes=2**20), Path({str(tmp_path)!r})):\n"
@@ -78,7 +85,7 @@ def test_it_ends_with_a_drill_that_is_killed(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"pressed\n"
-        mine = set(of_load()) - before
+        mine = of_load(process.pid)
         assert len(mine) == 2
         process.send_signal(signal.SIGKILL)
-    wait_until(lambda: not mine & set(of_load()), "it makes load although nobody wants it any more")
+    wait_until(lambda: not any(map(is_alive, mine)), "it makes load although nobody wants it any more")

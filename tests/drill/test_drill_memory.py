@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from drill.drill_programs import REPLACED, WITH_LIBRARY
+from drill.drill_programs import REPLACED, WITH_LIBRARY, hurrying
 from drill.drill_scenes import program, scene_with, target_of
 from lastgood.core.errors import UsageError
 from lastgood.drill import cgroups
@@ -17,7 +17,7 @@ needs_groups = pytest.mark.skipif(bool(cgroups.missing()), reason=cgroups.missin
 
 @needs_groups
 def test_the_kernel_kills_a_rank_and_the_launcher_sees_why(tmp_path: Path) -> None:
-    target = target_of(program(tmp_path / "src", WITH_LIBRARY), "60")
+    target = target_of(program(tmp_path / "src", hurrying(WITH_LIBRARY)), "300")
     with scene_with("out-of-memory", {}, target, Way.LASTGOOD, tmp_path) as (fault, scene):
         scene.trial.start()
         assert scene.wait_until(lambda sight: (sight.saved_step or 0) >= 10, 60)
@@ -28,6 +28,7 @@ def test_the_kernel_kills_a_rank_and_the_launcher_sees_why(tmp_path: Path) -> No
         assert injected.evidence["oom_kills"] == 1
         group = Path(injected.evidence["group"])
         assert group.is_dir()
+        (scene.trial.place.work / "HURRY").touch()
         # Not healed yet: who starts again must find the memory all the same.
         assert scene.trial.finish(60) == 0
         first, second = scene.trial.records()
@@ -39,13 +40,14 @@ def test_the_kernel_kills_a_rank_and_the_launcher_sees_why(tmp_path: Path) -> No
 
 @needs_groups
 def test_a_program_of_its_own_is_killed_and_resumes(tmp_path: Path) -> None:
-    target = target_of(program(tmp_path / "src", REPLACED), "60", checkpoints="ckpt.bin")
+    target = target_of(program(tmp_path / "src", hurrying(REPLACED)), "300", checkpoints="ckpt.bin")
     with scene_with("out-of-memory", {"headroom": "8MiB"}, target, Way.AGAIN, tmp_path) as (fault, scene):
         scene.trial.start()
         assert scene.wait_until(lambda sight: (sight.step or 0) > 12, 60)
         injected = fault.inject(scene)
         assert fault.took_effect(scene, injected)
         assert "killed rank 0" in injected.what
+        (scene.trial.place.work / "HURRY").touch()
         assert scene.trial.finish(60) == 0
         assert scene.trial.exit_codes == [-9, 0]
     assert not Path(injected.evidence["group"]).exists()
@@ -53,7 +55,8 @@ def test_a_program_of_its_own_is_killed_and_resumes(tmp_path: Path) -> None:
 
 @needs_groups
 def test_two_of_them_share_the_group_of_the_trial_and_it_goes_with_the_last(tmp_path: Path) -> None:
-    target = target_of(program(tmp_path / "src", REPLACED), "60", checkpoints="ckpt.bin")
+    # It is ended with the second.
+    target = target_of(program(tmp_path / "src", REPLACED), "3000", checkpoints="ckpt.bin")
     options = {"headroom": "8MiB"}
     with scene_with("out-of-memory", options, target, Way.AGAIN, tmp_path) as (first, scene):
         second = make_fault("out-of-memory", options)

@@ -13,9 +13,9 @@ PLAIN = HERE / "plain.py"
 STEPS = ("--step-pattern", r"step (\d+)")
 FILES = ("--checkpoints", "out/*.json")
 KILL, FLIP, TERM = (
-    ("--fault", "kill-rank@step=32"),
-    ("--fault", "flip-bit,at=30@step=62"),
-    ("--fault", "terminate@step=47"),
+    ("--fault", "kill-rank@step=12"),
+    ("--fault", "flip-bit,at=30@step=32"),
+    ("--fault", "terminate@step=22"),
 )
 
 
@@ -24,7 +24,7 @@ def plain(tmp_path: Path, mode: str, *options: object, steps: int = 80) -> Drill
 
 
 def test_a_program_that_falls_back_passes_without_our_launcher(tmp_path: Path) -> None:
-    done = plain(tmp_path, "good", "--again", *STEPS, *FILES, *KILL, *TERM, *FLIP)
+    done = plain(tmp_path, "good", "--again", *STEPS, *FILES, *KILL, *TERM, *FLIP, steps=150)
     assert (done.code, done.answer.verdict) == (0, "pass"), done.answer
     assert all(fault.blur_steps == 1 for fault in done.answer.faults)
     assert done.fault("terminate").lost_steps == 0
@@ -45,14 +45,14 @@ def test_it_fails_under_our_launcher_too_if_nobody_hands_it_a_checkpoint(tmp_pat
 
 
 def test_a_program_that_takes_a_torn_file_fails(tmp_path: Path) -> None:
-    done = plain(tmp_path, "trusting", "--again", *STEPS, *FILES, "--fault", "truncate@step=42")
+    done = plain(tmp_path, "trusting", "--again", *STEPS, *FILES, "--fault", "truncate@step=22")
     assert (done.code, done.answer.verdict) == (1, "fail")
     assert "it took out/state-" in done.answer.reason
 
 
 def test_a_single_checkpoint_that_is_damaged_stops_the_job_and_that_is_said(tmp_path: Path) -> None:
     # No kill before: on a busy machine it may come in the middle of a save, which leaves a torn file, too.
-    done = plain(tmp_path, "in-place", "--again", *STEPS, *FILES, "--fault", "truncate@step=42")
+    done = plain(tmp_path, "in-place", "--again", *STEPS, *FILES, "--fault", "truncate@step=22")
     assert done.fault("truncate").verdict == "pass", done.answer
     assert done.fault("truncate").remedy == "keep more than one checkpoint"
     assert done.answer.disturbed is not None
