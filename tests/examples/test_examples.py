@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -16,7 +17,7 @@ import lastgood
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = {
-    "numpy_loop": (["examples/numpy_loop.py", "--epochs", "25"], 1),
+    "numpy_loop": (["examples/numpy_loop.py", "--epochs", "40"], 1),
     "torch_loop": (["examples/torch_loop.py", "--epochs", "12"], 1),
     "torch_ddp": (
         [
@@ -71,9 +72,21 @@ def kill_once(job: Path, launcher: "subprocess.Popen[bytes]", script: str) -> No
         assert time.monotonic() < end, "no checkpoint in time"
         time.sleep(0.01)
     time.sleep(random.random() * 0.3)
-    ranks = [p for p in psutil.Process(launcher.pid).children(recursive=True) if is_running(p, script)]
+    # All of them stand still at once, so that none comes to its end while one is chosen.
+    ranks = [p for p in psutil.Process(launcher.pid).children(recursive=True) if is_running(p, script) and suspend(p)]
     assert ranks, log_of(job)
     random.choice(ranks).send_signal(signal.SIGKILL)
+    for process in ranks:
+        with suppress(psutil.NoSuchProcess):
+            process.resume()
+
+
+def suspend(process: psutil.Process) -> bool:
+    try:
+        process.suspend()
+    except psutil.NoSuchProcess:
+        return False
+    return True
 
 
 def is_running(process: psutil.Process, script: str) -> bool:

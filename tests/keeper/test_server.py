@@ -126,14 +126,14 @@ def test_a_snapshot_whose_copy_was_under_way_is_none(job: JobDirectory, start: S
 def test_memory_of_a_rank_that_died_is_held_for_a_while_and_then_nothing_is_left(
     job: JobDirectory, start: StartKeeper
 ) -> None:
-    keeper = start(linger_s=1.0)
+    keeper = start(linger_s=3.0)
     with RankProcess(job) as rank:
         rank.do("commit 1")
+        began = time.monotonic()
         rank.kill()
-    began = time.monotonic()
     assert memory_of(keeper.pid) == 2
     assert keeper.wait(LIMIT_S) == 0
-    assert time.monotonic() - began > 0.5
+    assert time.monotonic() - began >= 3.0
     assert is_gone(job)
 
 

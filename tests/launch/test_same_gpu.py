@@ -118,20 +118,20 @@ def test_without_nvidia_smi_there_is_no_answer(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("does", "says"),
+    ("does", "limit_s", "says"),
     [
-        ("exec sleep 60", "does not answer within 0.5 s"),
-        ("exit 9", "ended with 9"),
-        ("echo 0, GPU-1; exit 0", "says: 0, GPU-1"),
-        ("kill -SEGV $$", "ended with -11"),
+        ("exec sleep 600", 0.5, "does not answer within 0.5 s"),
+        ("exit 9", 60, "ended with 9"),
+        ("echo 0, GPU-1; exit 0", 60, "says: 0, GPU-1"),
+        ("kill -SEGV $$", 60, "ended with -11"),
     ],
 )
-def test_what_is_no_answer_is_said(tmp_path: Path, does: str, says: str) -> None:
+def test_what_is_no_answer_is_said(tmp_path: Path, does: str, limit_s: float, says: str) -> None:
     program = tmp_path / "nvidia-smi"
     program.write_text(f"#!/bin/sh\n{does}\n")
     program.chmod(0o755)
     with pytest.raises(GpusNotToldError, match=says):
-        ask_nvidia_smi({"PATH": f"{tmp_path}:/usr/bin:/bin"}, limit_s=0.5)
+        ask_nvidia_smi({"PATH": f"{tmp_path}:/usr/bin:/bin"}, limit_s=limit_s)
 
 
 def test_a_node_without_devices_has_no_gpus(tmp_path: Path) -> None:
