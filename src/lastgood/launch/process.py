@@ -111,7 +111,11 @@ class Command:
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
             return True
-        return bool(self._strangers) and not self.processes()
+        if not self._strangers or self.processes():
+            return False
+        # What has died since the first look is a zombie.
+        self.reap()
+        return True
 
     def processes(self) -> list[psutil.Process]:
         """All living processes of the command, parents first."""
