@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from faults.nursery import Nursery
@@ -73,10 +74,11 @@ def kill_keepers(practice: Practice, source: random.Random) -> int:
     """Kill one after the other while it trains, each when it may have done something; how many."""
     kills = 0
     while practice.note().done < 90:
-        alive = keepers_of(practice.directory)
-        for keeper in alive:
-            keeper.kill()
-        kills += len(alive)
+        for keeper in keepers_of(practice.directory):
+            # It goes by itself when its program is done.
+            with suppress(psutil.NoSuchProcess):
+                keeper.kill()
+                kills += 1
         # A keeper may be killed while it is starting, which its program takes for one loss with the one before.
         enough = min(practice.note().done + 5, SETTINGS["total"] - 1)
         until(lambda enough=enough: practice.note().done >= enough)
