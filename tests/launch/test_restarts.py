@@ -327,6 +327,6 @@ def test_a_record_is_not_forgotten_where_the_new_start_was_made_before(
     assert launcher.run("--fresh", "--", sys.executable, loop, 10).code == 0
     records = Records(state_directory(launcher.environment))
     saved = records.read(launcher.job)
-    records.note_new_start(launcher.job, "of another chain, meanwhile")
+    records.note_new_start(launcher.job, "of another chain, meanwhile", "9 0")
     assert "going on" in launcher.run("--fresh", "--", "true").err
     assert saved is not None and records.read(launcher.job) == saved
