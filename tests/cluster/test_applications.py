@@ -119,8 +119,9 @@ def test_a_node_dies_and_it_goes_on_elsewhere(cluster: SlurmCluster, simulation:
         one.check_done(undisturbed.directory)
         assert one.resumed_at(2) > 0
     assert plain.outcomes() == ["", "finished"]
-    # Slurm leaves the launcher some seconds, in which it may not get to write down how that ended.
-    assert step.outcomes() in (["node failure", "finished"], ["", "finished"])
+    # Slurm leaves the launcher some seconds: it may not get to write down how that ended, or try once more before them.
+    *died, end = step.outcomes()
+    assert end == "finished" and died and set(died) <= {"node failure", ""}
 
 
 def test_a_rank_that_is_killed_is_started_again_in_the_same_allocation(
