@@ -13,6 +13,9 @@ from lastgood.core.errors import StateMismatchError
 from lastgood.runtime.position import Position
 from lastgood.runtime.reading import Reading
 
+# Before the first Run: whose random state is kept is seen then.
+torch = pytest.importorskip("torch")
+
 SIZE, EPOCHS = 12, 2
 
 Start = Callable[..., lastgood.Run]
@@ -53,7 +56,6 @@ def assert_each_once(seen: dict[int, list[int]]) -> None:
 
 @pytest.mark.parametrize("persistent", [False, True])
 def test_with_worker_processes_a_resumable_sampler_goes_on_where_it_was(start: Start, persistent: bool) -> None:
-    torch = pytest.importorskip("torch")
 
     def make() -> Loaders:
         loader = torch.utils.data.DataLoader(
@@ -74,7 +76,6 @@ def drawn_by_numpy(epoch: int) -> Iterator[list[np.ndarray]]:
 
 
 def drawn_by_torch(epoch: int) -> Iterator[Any]:
-    torch = pytest.importorskip("torch")
     yield torch.randperm(SIZE).split(2)
 
 
@@ -172,7 +173,6 @@ def test_a_save_of_steps_after_an_epoch_that_was_left_holds_the_random_state_of_
 
 def test_a_batch_samplers_own_generator_is_found(start: Start) -> None:
     data = pytest.importorskip("torch.utils.data")
-    torch = pytest.importorskip("torch")
 
     def make() -> Loaders:
         sampler = data.RandomSampler(range(SIZE), generator=torch.Generator().manual_seed(5))
@@ -186,7 +186,6 @@ def test_a_batch_samplers_own_generator_is_found(start: Start) -> None:
 
 def test_the_sampler_of_a_batch_sampler_is_told_the_epoch(start: Start) -> None:
     data = pytest.importorskip("torch.utils.data")
-    torch = pytest.importorskip("torch")
 
     def make() -> Loaders:
         sampler = data.DistributedSampler(range(SIZE), num_replicas=1, rank=0, seed=5)

@@ -61,8 +61,10 @@ class Reading:
             self._at_open, self._loader_state = own["at_open"], own["loader"]
         if self._random is not None and random is not None:
             self._restored = random
-            # Checkpoints of before do not say; a loop of steps has none.
-            self._starts = random.get("starts", dict.fromkeys(("epoch", "part"), random["global"]))
+            self._starts = random.get("starts") or {}
+            if not self._starts and self.position.is_inside_epoch:
+                # Checkpoints of before do not say.
+                self._starts = dict.fromkeys(("epoch", "part"), random["global"])
             self._generators.restore(random["loaders"])
             self._put_random_back()
 
