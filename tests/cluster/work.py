@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from journals import whole_lines
+
 from .machine import wait_until
 from .slurm import LIMIT_S, SlurmCluster
 
@@ -198,9 +200,8 @@ class Work:
         return len(steps) - len(set(steps))
 
     def events(self, attempt: int) -> list[dict[str, Any]]:
-        journal = self.job / "attempts" / f"{attempt:04d}.events.jsonl"
-        lines = journal.read_text().splitlines() if journal.exists() else []
-        return [event for line in lines if "kind" in (event := json.loads(line))]
+        lines = whole_lines(self.job / "attempts" / f"{attempt:04d}.events.jsonl")
+        return [event for event in lines if "kind" in event]
 
     def event(self, attempt: int, kind: str) -> dict[str, Any]:
         return next(event["data"] for event in reversed(self.events(attempt)) if event["kind"] == kind)

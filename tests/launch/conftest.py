@@ -1,7 +1,6 @@
 """Starting the real launcher, and finding whatever it might leave behind."""
 
 import ctypes
-import json
 import os
 import signal
 import subprocess
@@ -14,6 +13,8 @@ from typing import Any, NamedTuple
 
 import psutil
 import pytest
+
+from journals import whole_lines
 
 MARK = "LASTGOOD_TEST_MARK"
 LIMIT_S = 180.0
@@ -98,8 +99,7 @@ class Launcher:
         wait_for(has_it, f"{text!r} in the output")
 
     def events(self, attempt: int) -> list[dict[str, Any]]:
-        journal = self.job / "attempts" / f"{attempt:04d}.events.jsonl"
-        return [json.loads(line) for line in journal.read_text().splitlines()] if journal.exists() else []
+        return whole_lines(self.job / "attempts" / f"{attempt:04d}.events.jsonl")
 
     def event(self, attempt: int, kind: str) -> dict[str, Any]:
         return next(e["data"] for e in self.events(attempt) if e["kind"] == kind)

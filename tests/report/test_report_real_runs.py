@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from journals import whole_lines
 from lastgood.core import layout
 from lastgood.report.collect import report_on
 from lastgood.report.model import Report
@@ -41,12 +42,8 @@ class Run:
             )
 
     def lines(self) -> dict[int, list[Line]]:
-        """The journals as they are, read by nobody's code but this."""
-        found = {}
-        for path in sorted((self.job / layout.ATTEMPTS_DIR).glob("*.events.jsonl")):
-            text = path.read_text().splitlines()
-            found[int(path.name[:4])] = [json.loads(line) for line in text if line.endswith("}")]
-        return found
+        journals = sorted((self.job / layout.ATTEMPTS_DIR).glob("*.events.jsonl"))
+        return {int(path.name[:4]): whole_lines(path) for path in journals}
 
     def wait_until(self, is_so: Callable[[dict[int, list[Line]]], bool]) -> dict[int, list[Line]]:
         end = time.monotonic() + LIMIT_S
