@@ -33,6 +33,9 @@ EXAMPLES = {
         2,
     ),
 }
+HELD_AT = {"numpy_loop": 3000, "torch_loop": 400, "torch_ddp": 150}
+"""The step that the attempt which is killed does not get past: well after its first checkpoint, and before its end."""
+
 LIMIT_S = 150
 
 
@@ -41,9 +44,11 @@ LIMIT_S = 150
 def test_an_example_that_is_killed_ends_like_one_that_is_not(name: str, tmp_path: Path) -> None:
     command, ranks = EXAMPLES[name]
     killed, calm = tmp_path / "killed", tmp_path / "calm"
-    launcher = start(killed, command)
+    script = command[-3] if ranks > 1 else command[0]
+    at = command.index(script)
+    launcher = start(killed, [*command[:at], "tests/examples/held.py", str(HELD_AT[name]), *command[at:]])
     try:
-        kill_once(killed, launcher, command[-3] if ranks > 1 else command[0])
+        kill_once(killed, launcher, script)
         assert launcher.wait(timeout=LIMIT_S) == 0, log_of(killed)
     finally:
         launcher.kill()

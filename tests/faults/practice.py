@@ -41,12 +41,14 @@ class Practice:
         self._result = directory / "result"
         self._go = directory / "go"
         self._settings = settings
+        self._said_before = len(gym.errors())
         self.pid = 0
 
     def start(self, prepared: Callable[[int], None] = lambda pid: None, **more: Any) -> None:
         """Begin an attempt; returns when it is about to take its first step. `prepared` is called before it does
-        anything. One that `holds_at` a step waits in it for `let_go`."""
-        self._go.unlink(missing_ok=True)
+        anything. One that `holds_at` a step, or several, waits in it for `let_go`, and so does this for the first."""
+        for go in self.directory.glob("go*"):
+            go.unlink()
         self._notes.unlink(missing_ok=True)
         arguments = {
             "job": str(self.job),
@@ -60,7 +62,8 @@ class Practice:
         self.pid = self.gym.prepare("practise", **arguments)
         prepared(self.pid)
         self.gym.release(self.pid)
-        until(lambda: self._lines() or not psutil.pid_exists(self.pid) or _is_zombie(self.pid))
+        is_held = "holds_at" in more
+        until(lambda: self._is_held() if is_held else self._lines() or self._has_ended())
 
     def _lines(self) -> list[list[str]]:
         text = self._notes.read_text() if self._notes.exists() else ""
@@ -71,11 +74,23 @@ class Practice:
         done, taken, committed = map(int, lines[-1][1:])
         return Note(done, taken, committed, int(lines[0][1]))
 
-    def let_go(self) -> None:
-        self._go.touch()
+    def _is_held(self) -> bool:
+        assert not self._has_ended(), self.errors()
+        return any(line[0] == "held" for line in self._lines())
+
+    def _has_ended(self) -> bool:
+        return not psutil.pid_exists(self.pid) or _is_zombie(self.pid)
+
+    def let_go(self, step: int | None = None) -> None:
+        """Of that step, or of all."""
+        Path(f"{self._go}-{step}" if step is not None else self._go).touch()
 
     def await_step(self, step: int) -> None:
         until(lambda: self.note().done >= step)
+
+    def await_snapshot(self) -> None:
+        """Until it has taken one, or is in its last step."""
+        until(lambda: self.note().taken > self.note().began or self.note().done >= self._settings["total"] - 1)
 
     def kill(self) -> bool:
         """False if it had ended by itself."""
@@ -104,8 +119,12 @@ class Practice:
         job = jobdir.open_job(self.job)
         return [e for n in attempts.attempt_numbers(job) for e in attempts.read_events(job, n) if e.kind == kind]
 
+    def errors(self) -> str:
+        """Of this job's processes: the gym has had others before."""
+        return self.gym.errors()[self._said_before :]
+
     def said(self, text: str) -> int:
-        return self.gym.errors().count(text)
+        return self.errors().count(text)
 
     def newest(self) -> int:
         """Step of the newest committed checkpoint, which may be deleted in the next moment; 0 if there is none."""

@@ -46,7 +46,7 @@ def test_killed_at_any_moment_it_goes_on_from_the_newest_snapshot(
         practice = Practice(gym, tmp_path / f"job-{turn}", **SETTINGS)
         turn += 1
         before: Note | None = None
-        for delay_s in [*moments(seed + 10 * turn, 15, 0.25), 100.0]:
+        for number, delay_s in enumerate([*moments(seed + 10 * turn, 15, 0.25), 100.0]):
             practice.start()
             if before is not None:
                 started = practice.events("started")[-1].data
@@ -59,6 +59,9 @@ def test_killed_at_any_moment_it_goes_on_from_the_newest_snapshot(
             if delay_s == 100.0:
                 assert practice.wait() == 0
                 break
+            if number % 2 == 0:
+                # On a busy machine all of these moments could come before it has taken a snapshot of its own.
+                practice.await_snapshot()
             time.sleep(delay_s)
             if not practice.kill():
                 break
@@ -99,8 +102,9 @@ def test_a_keeper_that_is_killed_is_replaced_and_nothing_is_lost(
         assert practice.wait() == 0
         assert practice.events("save_failed") == []
         assert practice.result() == expected
-        assert practice.committed()[0] == SETTINGS["total"]
+        # Its keeper deletes older ones until it goes.
         practice.assert_nothing_is_left()
+        assert practice.committed()[0] == SETTINGS["total"]
     count_points(kills, "kills of a keeper")
     assert gym.errors().count("a new one has taken its place") >= kills // 2
 

@@ -68,7 +68,8 @@ def test_a_keeper_that_is_frozen_holds_nobody_up_without_end(
 ) -> None:
     practice = Practice(gym, tmp_path / "job", **FEW | {"every": every, "rank_limit": "2s"})
     practice.start(holds_at=HELD_AT)
-    until(lambda: practice.newest() >= 4)
+    # Saves by time are put off while the keeper is busy: there may be one only.
+    until(lambda: practice.newest() > 0)
     keeper = practice.keeper()
     os.kill(keeper, signal.SIGSTOP)
     until(lambda: psutil.Process(keeper).status() == psutil.STATUS_STOPPED)
@@ -83,7 +84,8 @@ def test_a_keeper_that_is_frozen_holds_nobody_up_without_end(
     assert practice.said("is still being written after 2 s") + practice.said("was not written within 2 s") > said
     # What it had been given it writes when it wakes up.
     until(lambda: practice.newest() > frozen)
-    assert practice.run() == 0
+    # This time it is only slow.
+    assert practice.run(rank_limit="100s") == 0
     assert practice.result() == expected(**FEW)
     practice.assert_nothing_is_left()
 
@@ -139,15 +141,18 @@ def test_a_line_that_is_cut_is_made_again_and_nothing_is_lost(
     gym: Nursery, tmp_path: Path, expected: Callable[..., str], count_points: Count
 ) -> None:
     practice = Practice(gym, tmp_path / "job", **FEW | {"total": 100})
-    practice.start(holds_at=80)
-    until(lambda: practice.note().committed >= 2)
+    # However late a cut comes, it is not past the next of these.
+    holds = list(range(8, 88, 8))
+    practice.start(holds_at=holds)
+    until(lambda: practice.newest() >= 2)
     keeper = practice.keeper()
-    cuts = 0
-    while practice.note().done < 79:
-        cuts += cut_line(practice.pid)
-        # In the step after that it is held.
-        enough = min(practice.note().done + 4, 79)
+    cuts = enough = 0
+    for hold in holds[:-1]:
+        practice.let_go(hold)
+        # It has met the cut before, and is connected again.
         until(lambda enough=enough: practice.note().done >= enough)
+        cuts += cut_line(practice.pid)
+        enough = practice.note().done + 4
     practice.let_go()
     assert practice.wait() == 0
     count_points(cuts, "connections cut")
@@ -171,9 +176,11 @@ def test_on_a_slow_device_saves_by_time_are_put_off_and_others_wait(
     settings = FEW | {"every": every, "floats": 500_000, "total": 30}
     practice = Practice(gym, tmp_path / "job", **settings)
     practice.job = fs.path / "job"
-    practice.start()
-    until(lambda: practice.note().committed >= 2)
-    fs.slow_down(0.03)
+    # It becomes slow when there is a save, and is so until the end is near, whoever is slow besides.
+    practice.start(holds_at=[6, 26])
+    until(lambda: practice.newest() >= 1)
+    fs.slow_down(0.03 if every == 2 else 0.2)
+    practice.let_go(6)
     keeper, program = psutil.Process(practice.keeper()), psutil.Process(practice.pid)
     before = [(p.memory_info().rss, p.num_fds(), p.num_threads()) for p in (keeper, program)]
     most = [(0, 0, 0), (0, 0, 0)]
@@ -183,6 +190,7 @@ def test_on_a_slow_device_saves_by_time_are_put_off_and_others_wait(
         time.sleep(0.02)
     slow_at = practice.note()
     fs.slow_down(0)
+    practice.let_go(26)
     assert practice.wait() == 0
     saves = [e.data["step"] for e in practice.events("committed")]
     if every == 2:
@@ -262,7 +270,7 @@ def test_as_many_snapshots_are_held_as_a_group_has_memory_for(
         practice.assert_nothing_is_left()
     if said:
         assert practice.said(said) >= 1
-        (line,) = {line for line in gym.errors().splitlines() if said in line}
+        (line,) = {line for line in practice.errors().splitlines() if said in line}
         assert "MB are free for this rank, a snapshot takes 32 MB" in line.replace("32.0", "32")
 
 
@@ -318,10 +326,9 @@ def test_address_space_that_is_too_small_for_snapshots_is_said(
     practice.start(holds_at=1)
     now = psutil.Process(practice.pid).memory_info().vms
     resource.prlimit(practice.pid, resource.RLIMIT_AS, (now + FILE_BYTES + 2**24, now + FILE_BYTES + 2**24))
-    before = practice.said("no shared memory of ")
     practice.let_go()
     assert practice.wait() == 0
-    assert practice.said("no shared memory of ") == before + 1
+    assert practice.said("no shared memory of ") == 1
     assert practice.result() == expected(**LARGE)
     practice.assert_nothing_is_left()
 

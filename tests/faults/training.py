@@ -82,13 +82,13 @@ def practise(
     eats_in: int = 0,
     limits: dict[str, int] | None = None,
     answer_s: float = 0.0,
-    holds_at: int = 0,
+    holds_at: int | list[int] = 0,
     go: str = "",
     **settings: Any,
 ) -> None:
     """Train with a keeper. After each step a line of `notes` says which step is done, of which a snapshot was taken,
     and which is known to be committed. `eats_in` is the step in which it takes memory until there is none,
-    `holds_at` the one in which it waits for the file `go`."""
+    `holds_at` those in which it waits for the file `go`, or that of this step; its keeper is there by then."""
     for name, most in (limits or {}).items():
         resource.setrlimit(getattr(resource, name), (most, most))
     os.environ |= {"LASTGOOD_STATE_DIR": state, "LASTGOOD_KEEPER": "on", "LASTGOOD_KEEPER_LINGER": linger}
@@ -104,6 +104,7 @@ def practise(
     run = lastgood.Run(state_of_all, job=job, **settings)
     session = run._session
     assert session is not None
+    holds = [holds_at] if isinstance(holds_at, int) else holds_at
     with open(notes, "ab", buffering=0) as file:
         file.write(f"begun {run.step} {run.step} {run.step}\n".encode())
         for step in run.steps(total):
@@ -112,8 +113,12 @@ def practise(
             few += draw
             weights *= 0.9
             weights += draw[0]
-            while step == holds_at and not os.path.exists(go):
-                time.sleep(0.005)
+            if step in holds:
+                assert session._saver._background is not None
+                session._saver._background.is_there()
+                file.write(f"held {step - 1} {session._taken_step} {session.saved_step}\n".encode())
+                while not (os.path.exists(go) or os.path.exists(f"{go}-{step}")):
+                    time.sleep(0.005)
             time.sleep(pause_s)
             if step == eats_in:
                 eat()

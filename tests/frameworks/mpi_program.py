@@ -15,8 +15,20 @@ RANK = MPI.COMM_WORLD.Get_rank()
 TOTAL = 6
 
 
+class Clock:
+    """What ranks measure their waits by: slow until this one is told otherwise, as on a busy machine ranks may come to
+    the same place many seconds apart."""
+
+    is_slow = True
+
+    def __call__(self) -> float:
+        return time.monotonic() / (100 if self.is_slow else 1)
+
+
 def train(job: str, how: str, read: str, rank_limit: str) -> None:
     """Six steps, of which the third is where rank 1 does something else."""
+    clock = Clock()
+    MpiRanks.__init__.__defaults__ = (clock,)
     common, own = np.zeros(300_000), np.full(3, float(RANK))
     run = lastgood.Run({"common": common, "own": own}, job=job, every=2, rank_limit=rank_limit, read=read)
     print(f"rank {RANK} begins after step {run.step} with {common[-1]:g} {own[0]:g}", flush=True)
@@ -26,6 +38,7 @@ def train(job: str, how: str, read: str, rank_limit: str) -> None:
         if how == "long":
             time.sleep(0.01)
         if step == 3:
+            clock.is_slow = False
             print(f"rank {RANK} is process {os.getpid()}", flush=True)
         if step == 3 and RANK == 1:
             depart(how, run)

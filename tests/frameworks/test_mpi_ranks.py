@@ -107,7 +107,7 @@ def test_all_operations(mpirun: Start) -> None:
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_signal_to_one_rank_stops_all_at_the_same_step(mpirun: Start, tmp_path: Path, rank: int) -> None:
     run = mpirun(2, tmp_path / "job", "long", "each", "60s")
-    pid = int(run.wait_for(rf"rank {rank} is process (\d+)"))
+    pid = int(run.wait_for(rf"rank {rank} is process (\d+)\n"))
     os.kill(pid, signal.SIGTERM)
     assert run.wait() == 75, run.output
     newest = list_checkpoints(open_job(tmp_path / "job"))[0]
@@ -146,7 +146,7 @@ def test_a_rank_that_never_makes_its_run_is_not_waited_for_without_end(mpirun: S
 
 def test_a_killed_rank_ends_the_job_and_the_next_start_resumes(mpirun: Start, tmp_path: Path) -> None:
     run = mpirun(2, tmp_path / "job", "long", "each", "1h")
-    os.kill(int(run.wait_for(r"rank 1 is process (\d+)")), signal.SIGKILL)
+    os.kill(int(run.wait_for(r"rank 1 is process (\d+)\n")), signal.SIGKILL)
     assert run.wait() != 0
     step = steps_saved(tmp_path / "job")[-1]
     again = mpirun(2, tmp_path / "job", "leaves", "each", "3s")

@@ -1,6 +1,7 @@
 """Keepers and shared memory that tests could leave behind."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -24,11 +25,13 @@ def end_keepers(directory: Path) -> None:
     """Have them finish what they write and go, and see that they do."""
     keepers = keepers_of(directory)
     for keeper in keepers:
-        # Nobody is connected any more, and nobody will be.
-        keeper.terminate()
+        # Nobody is connected any more, and nobody will be. It may have gone by itself meanwhile.
+        with suppress(psutil.NoSuchProcess):
+            keeper.terminate()
     _, alive = psutil.wait_procs(keepers, LIMIT_S)
     for keeper in alive:
-        keeper.kill()
+        with suppress(psutil.NoSuchProcess):
+            keeper.kill()
     assert not alive, "somebody is still connected to a keeper, or it cannot end"
 
 

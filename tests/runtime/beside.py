@@ -90,7 +90,7 @@ def interrupted(job: str, times: int = 150) -> None:
 
     signal.signal(signal.SIGALRM, raise_it)
     x = np.zeros(200_000)
-    run = lastgood.Run({"x": x}, job=job, every=1, keep=lastgood.Keep(last=3), rank_limit="20s")
+    run = lastgood.Run({"x": x}, job=job, every=1, keep=lastgood.Keep(last=3), rank_limit="100s")
     count = 0
     while count < times:
         try:

@@ -53,8 +53,9 @@ class LastMoment:
 
         def waiting(call: Callable[..., None]) -> Callable[..., None]:
             def wait(mine: copying.Copy, *rest: Any) -> None:
-                self._is_awaited.set()
+                # Before the copy may begin: it may be over in the next moment.
                 self.held += call is hold and not mine._is_on_host.is_open
+                self._is_awaited.set()
                 try:
                     call(mine, *rest)
                 finally:

@@ -45,7 +45,7 @@ def save(job: str, steps: int = 1) -> None:
                 state[name].copy_(tensor)
 
 
-def restore(job: str, read: Any, how: str = "", allow: bool = False, rank_limit: str = "20s") -> None:
+def restore(job: str, read: Any, how: str = "", allow: bool = False, rank_limit: str = "100s") -> None:
     """Says the step, how many bytes were read of data files, and whether every array is what it should be."""
     rank, world_size = ranks()
     state = {name: torch.zeros(LENGTH) for name in ("one", "two", "own")}

@@ -27,12 +27,13 @@ def die_often(programs: Zygote, program: str, path: Path, deaths: list[int], **s
 @pytest.mark.parametrize("seed", range(2))
 def test_numpy_killed_at_five_random_moments(programs: Zygote, tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
-    # Those that are killed would go on for seconds, as on a busy machine a kill may come late; the others are quick.
     settings = {"total": 400, "every": 100}
     assert programs.run("runtime.training:sum_steps", job=str(tmp_path / "whole"), **settings) == 0
     job = str(tmp_path / "job")
-    for _ in range(5):
-        pid = programs.start("runtime.training:sum_steps", job=job, pause_s=0.008, **{**settings, "every": 4})
+    for turn in range(5):
+        # None comes to its end: on a busy machine a kill may come late.
+        often = {**settings, "every": 4, "pause_s": 0.008, "stay_at": 75 * (turn + 1)}
+        pid = programs.start("runtime.training:sum_steps", job=job, **often)
         time.sleep(chance.uniform(0.0, 0.15))
         os.kill(pid, signal.SIGKILL)
         assert programs.wait(pid) == KILLED, programs.output(pid)

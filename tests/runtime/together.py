@@ -23,7 +23,7 @@ def go(
     how: str = "",
     total: int = 10,
     every: int | str = 3,
-    rank_limit: str = "20s",
+    rank_limit: str = "100s",
     on_save_error: Any = "warn",
 ) -> None:
     """Ten steps, of which the fifth is where rank 1 does something else."""
@@ -44,17 +44,18 @@ def go(
         common += step
         own += step
         run.log(step=step)
-        if how == "long":
+        if how in ("long", "asked"):
             time.sleep(0.01)
-        if step == 2:
+        if step == 2 and how != "asked":
             say("ready")
         if step == 5 and rank == 1:
             depart(how, run, job)
         if step == 5 and rank == 0 and how == "raises while the other is slow":
             say("asleep")
             time.sleep(600)
-        if step == 5 and how == "asked":
-            wait_until_asked(run) if rank == 1 else None
+        if step == 5 and how == "asked" and rank == 1:
+            say("ready")
+            wait_until_asked(run)
         if step == 5 and how == "break" and rank == 1:
             break
         if step == 5 and how == "finish" and rank == 1:
@@ -75,7 +76,7 @@ def depart(how: str, run: lastgood.Run, job: str) -> None:
     if how.startswith("raises"):
         raise KeyError("of rank 1")
     if how == "hangs":
-        time.sleep(60)
+        time.sleep(600)
     if how == "another safe point":
         run.safe_point("evaluation", step_is_done=True)
         run.safe_point("evaluation", step_is_done=True)

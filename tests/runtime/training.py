@@ -242,7 +242,7 @@ def ddp(
     loader: str = "resumable",
     die_at: int | None = None,
     dead_rank: int = 1,
-    rank_limit: str = "20s",
+    rank_limit: str = "100s",
 ) -> None:
     """Two ranks: BatchNorm statistics and dropout masks of their own, weights in common."""
     rank, world_size = join()
@@ -273,8 +273,10 @@ def sum_steps(
     pause_s: float = 0.0,
     deadline_s: float | None = None,
     at_ready: int = 1,
+    stay_at: int | None = None,
 ) -> None:
-    """NumPy only: draws from three generators and keeps a few arrays."""
+    """NumPy only: draws from three generators and keeps a few arrays. `stay_at` is the step in which it waits for its
+    death, if that has not come before."""
     if deadline_s is not None:
         os.environ["LASTGOOD_DEADLINE"] = str(time.time() + deadline_s)
     seed(1)
@@ -290,6 +292,8 @@ def sum_steps(
             die()
         if step == at_ready:
             print("ready", flush=True)
+        if stay_at == step:
+            time.sleep(600)
         if pause_s:
             time.sleep(pause_s)
     print("done", flush=True)
