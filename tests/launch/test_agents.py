@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ import pytest
 
 from lastgood.core.layout import Env
 from lastgood.core.stopping import Manner
+from lastgood.keeper.node import agent_file
 from lastgood.launch import agents as agents_module
+from lastgood.launch.agent_talk import Begin, line_of
 from lastgood.launch.agents import NodeAgents
 from lastgood.launch.step_command import StepCommand
 from lastgood.store.jobdir import create_job
@@ -60,7 +63,7 @@ def allocation(tmp_path: Path, launcher: Launcher, monkeypatch: pytest.MonkeyPat
     assert daemon.stdout.readline() == b"ready\n"
     yield launcher
     try:
-        wait_for(lambda: not [p for p in launcher.survivors() if p.pid != daemon.pid], "nothing is left", 30.0)
+        wait_for(lambda: not [p for p in launcher.survivors() if p.pid != daemon.pid], "nothing is left")
     finally:
         daemon.stdin.close()
         daemon.wait(LIMIT_S)
@@ -86,7 +89,12 @@ def processes(launcher: Launcher, what: str, node: str = "") -> list[psutil.Proc
 
 
 def agents_of(launcher: Launcher, node: str) -> list[int]:
-    return [p.pid for p in processes(launcher, "lastgood.launch.agent", node) if p.ppid() != launcher.processes[-1].pid]
+    found = []
+    for process in processes(launcher, "lastgood.launch.agent", node):
+        with suppress(psutil.NoSuchProcess):
+            if process.ppid() != launcher.processes[-1].pid:
+                found.append(process.pid)
+    return found
 
 
 def agent_of(launcher: Launcher, node: str) -> psutil.Process:
@@ -130,7 +138,7 @@ def test_at_the_end_of_the_grace_time_the_ranks_are_killed_and_what_they_have_st
     allocation: Launcher, script: Script
 ) -> None:
     process = allocation.start(
-        "--grace", "1s", "--", "srun", sys.executable, script("ranks.py", SIGNALLED), "stubborn", "nested"
+        "--grace", "10s", "--", "srun", sys.executable, script("ranks.py", SIGNALLED), "stubborn", "nested"
     )
     for rank in (0, 1):
         allocation.wait_for_output(f"rank {rank} is ready")
@@ -228,9 +236,9 @@ def test_a_rank_that_stands_still_on_another_node_is_found_and_asked_for_its_sta
     allocation: Launcher, script: Script
 ) -> None:
     program = script("rank.py", STAND_STILL)
-    words = 'exec "$0" "$1" $SLURM_PROCID $([ $SLURM_PROCID = 0 ] && echo moving)'
+    words = 'exec "$0" "$1" $SLURM_PROCID both $([ $SLURM_PROCID = 0 ] && echo moving)'
     ended = allocation.run(
-        "--hang-timeout", "3s", "--no-restart", "--", "srun", "bash", "-c", words, sys.executable, program
+        "--hang-timeout", "10s", "--no-restart", "--", "srun", "bash", "-c", words, sys.executable, program
     )
     assert "hang: rank 1 has stood still" in ended.err
     assert 'File "' in ended.err and "rank.py" in ended.err, "the stacks"
@@ -279,6 +287,29 @@ def test_when_the_launcher_is_killed_nothing_stays_and_what_was_saved_is_there(
     ended = allocation.run("srun", sys.executable, script("ranks.py", TOGETHER), newest + 10)
     assert ended.code == 0, ended.err
     assert resumed(allocation)["step"] >= newest
+
+
+def test_an_agent_that_has_a_successor_removes_the_heartbeats_if_it_is_the_last_to_go(tmp_path: Path) -> None:
+    """It may be slow, and the job be over before it has ended."""
+    job = create_job(tmp_path / "job")
+    heartbeats = tmp_path / "lastgood-heartbeats-x"
+    agent = subprocess.Popen(
+        [sys.executable, "-m", "lastgood.launch.agent", job.path, job.id],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        env={**os.environ, Env.KEEPER: "off", "SLURMD_NODENAME": "n1"},
+    )
+    assert agent.stdin is not None
+    agent.stdin.write(line_of(Begin(1, "launch", 1, os.fspath(heartbeats), 30.0)))
+    agent.stdin.flush()
+    its_own = f"{agent.pid}\n"
+    where = heartbeats / agent_file("n1")
+    wait_for(lambda: where.exists() and where.read_text() == its_own, "its word that it is there")
+    (tmp_path / "new").write_text("1\n")
+    (tmp_path / "new").rename(where)
+    agent.stdin.close()
+    assert agent.wait(LIMIT_S) == 0
+    assert not heartbeats.exists()
 
 
 # The launcher's side alone -----------------------------------------------------------------------------------

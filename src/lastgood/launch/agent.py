@@ -81,6 +81,9 @@ class Agent:
             self._drain()
         if self._is_orphan:
             if self._await_successor():
+                if self._directory is not None:
+                    # The job may be over by now, and we the last on this host that holds it.
+                    self._directory.close()
                 return
             self._end_members()
         self._leave()
