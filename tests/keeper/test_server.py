@@ -126,14 +126,14 @@ def test_a_snapshot_whose_copy_was_under_way_is_none(job: JobDirectory, start: S
 def test_memory_of_a_rank_that_died_is_held_for_a_while_and_then_nothing_is_left(
     job: JobDirectory, start: StartKeeper
 ) -> None:
-    keeper = start(linger_s=3.0)
+    keeper = start(linger_s=12.0)
     with RankProcess(job) as rank:
         rank.do("commit 1")
         began = time.monotonic()
         rank.kill()
     assert memory_of(keeper.pid) == 2
     assert keeper.wait(LIMIT_S) == 0
-    assert time.monotonic() - began >= 3.0
+    assert time.monotonic() - began >= 12.0
     assert is_gone(job)
 
 
@@ -308,9 +308,10 @@ def test_memory_of_ranks_that_a_later_attempt_has_not_is_given_back_when_it_save
     with RankProcess(job, 0) as one, RankProcess(job, 1) as other:
         one.do("commit 1")
         other.do("save 1")
-    assert memory_of(keeper.pid) == 4
+    until(lambda: memory_of(keeper.pid) == 4)
     claim_attempt(job, "launch-2")
     rank = new_rank(attempt=2)
+    assert rank.keeper.standing().pid == keeper.pid, "it has come as far as this question, and so past the new slots"
     assert memory_of(keeper.pid) == 4
     rank.commit(2)
     until(lambda: memory_of(keeper.pid) == 2)
@@ -486,7 +487,7 @@ def test_writers_are_idle_for_the_kernel_and_the_rest_is_not(
     job: JobDirectory, keeper: Process, new_rank: NewRank
 ) -> None:
     rank = new_rank(floats=8_000_000)
-    rank.save(1, writing=Writing(limit="4MB/s", threads=3))
+    rank.save(1, writing=Writing(limit="1MB/s", threads=3))
     until(lambda: _priorities(keeper.pid).count("idle") == 3)
     # Who commits must not wait for whatever else the machine writes.
     assert len(_priorities(keeper.pid)) == 3 + 4, "the main thread, a writer, a committer, one who clears up"

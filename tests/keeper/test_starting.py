@@ -105,7 +105,7 @@ def test_hundreds_may_connect_before_it_is_ready(job: JobDirectory) -> None:
     assert process is not None
     os.kill(process.pid, 19)
     links: list[Keeper] = []
-    threads = [threading.Thread(target=lambda n=n: links.append(Keeper(job, n))) for n in range(300)]
+    threads = [threading.Thread(target=lambda n=n: links.append(Keeper(job, n, LIMIT_S))) for n in range(300)]
     for thread in threads:
         thread.start()
     os.kill(process.pid, 18)
@@ -324,7 +324,7 @@ def test_a_keeper_that_is_short_of_descriptors_serves_who_it_can_and_others_late
     others: list[Keeper] = []
     while len(others) < 40:
         try:
-            others.append(Keeper(job, limit_s=5.0))
+            others.append(Keeper(job, limit_s=15.0))
         except NoKeeperError:
             break
     assert others and len(others) < 40

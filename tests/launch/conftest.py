@@ -8,6 +8,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -124,6 +125,12 @@ class Launcher:
                 continue
         return found
 
+    def kill_survivors(self) -> None:
+        """Those that end by themselves meanwhile, as a keeper may when its program is gone, are as good as killed."""
+        for process in self.survivors():
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+
 
 @pytest.fixture
 def launcher(tmp_path: Path) -> Iterator[Launcher]:
@@ -138,8 +145,7 @@ def launcher(tmp_path: Path) -> Iterator[Launcher]:
     end = time.monotonic() + 60.0
     while (left := launcher.survivors()) and time.monotonic() < end:
         time.sleep(0.05)
-    for process in left:
-        process.kill()
+    launcher.kill_survivors()
     assert not left, f"left behind: {left}"
 
 

@@ -20,6 +20,8 @@ from contextlib import suppress
 SOCKET = "FAKE_SLURM_SOCKET"
 _STEP = iter(range(10_000))
 _ALL: list["subprocess.Popen[bytes]"] = []
+_KILL_WAIT_S = 12.0
+"""How long the tasks of a step that is being ended may take: Slurm's KillWait, which is longer still."""
 
 
 def serve(path: str) -> None:
@@ -73,12 +75,13 @@ def _run_step(link: socket.socket, step: int) -> None:
     is_strict = (
         request["environment"].get("SLURM_KILL_BAD_EXIT") == "1" and "--kill-on-bad-exit=0" not in request["words"]
     )
+    kill_at = None
     while None in (ends := [task.poll() for task in tasks]):
         if is_strict and any(ends):
             _send(tasks, signal.SIGTERM)
-            time.sleep(0.5)
+            is_strict, kill_at = False, time.monotonic() + _KILL_WAIT_S
+        if kill_at is not None and time.monotonic() > kill_at:
             _send(tasks, signal.SIGKILL)
-            is_strict = False
         time.sleep(0.02)
     codes = [128 - task.returncode if task.returncode < 0 else task.returncode for task in tasks]
     with suppress(OSError):

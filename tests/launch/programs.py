@@ -61,7 +61,7 @@ for step in (1, 2):
     time.sleep(0.02)
 if "finished" in sys.argv:
     beat(100, 2 * turns + 100, "finished")
-    time.sleep(5)
+    time.sleep(15)
     sys.exit(0)
 print("ready", flush=True)
 waits_for_a_rank_that_never_comes(3)

@@ -32,11 +32,14 @@ common, own = torch.zeros(1000), torch.zeros(1000)
 run = lastgood.Run({"common": common, "own": own}, every=10, random=False, keep=lastgood.Keep(last=9), read="broadcast")
 print(f"rank {rank} on {node} begins at {run.step}", flush=True)
 
-def wait_for(path):
+def wait_until(is_so, what):
     end = time.monotonic() + 180
-    while not path.exists():
-        assert time.monotonic() < end, path
+    while not is_so():
+        assert time.monotonic() < end, what
         time.sleep(0.02)
+
+def wait_for(path):
+    wait_until(path.exists, path)
 
 def damage(step):
     checkpoint = job / "checkpoints" / f"{step:012d}-0001"
@@ -60,8 +63,11 @@ for step in run.steps(total):
         if "forget" in how:
             # The keeper of this node is lost, and nothing is saved before the end.
             wait_for(job / "checkpoints" / "000000000020-0001" / "manifest.json")
-            pid = int(pathlib.Path(os.environ["KEEPER_PID"]).read_text())
-            os.kill(pid, signal.SIGKILL)
+            told = pathlib.Path(os.environ["KEEPER_PID"])
+            wait_for(told)
+            os.kill(int(told.read_text()), signal.SIGKILL)
+            # By the agent of this node, before the attempt is over.
+            wait_until(lambda: b'"kind":"keeper_lost"' in (job / "attempts" / "0001.events.jsonl").read_bytes(), "a word of it")
         if "die" in how:
             os.kill(os.getpid(), signal.SIGKILL)
         if "hang" in how:

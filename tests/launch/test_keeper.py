@@ -78,6 +78,11 @@ def kinds(launcher: Launcher, attempt: int = 1) -> list[str]:
     return [e["kind"] for e in launcher.events(attempt)]
 
 
+def committed(launcher: Launcher) -> int:
+    """The newest step of the first attempt that is on storage."""
+    return max((e["data"]["step"] for e in launcher.events(1) if e["kind"] == "committed"), default=0)
+
+
 def await_nothing_left(launcher: Launcher) -> None:
     wait_for(lambda: not launcher.survivors(), "all to end")
     assert not keepers_of(launcher.directory)
@@ -126,6 +131,9 @@ def test_when_the_launcher_is_killed_all_is_saved_and_nothing_stays(
 ) -> None:
     process = launcher.start("--", sys.executable, program(holds_at=20))
     launcher.wait_for_output("step 20 ")
+    if also == "keeper and program":
+        # Then nobody is left who could write the two snapshots that may still be on their way.
+        wait_for(lambda: committed(launcher) >= 16, "a checkpoint that is not lost with them")
     os.kill(process.pid, signal.SIGKILL)
     if "keeper" in also:
         os.kill(keeper_of(launcher), signal.SIGKILL)

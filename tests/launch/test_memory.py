@@ -1,5 +1,6 @@
 """Memory that the kernel takes back: seen in the cgroup's own counter, in a real cgroup."""
 
+import errno
 import os
 import sys
 import uuid
@@ -10,7 +11,7 @@ import pytest
 
 from lastgood.launch import evidence, mounts
 
-from .conftest import Launcher
+from .conftest import Launcher, wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +49,17 @@ def cgroup() -> Iterator[Path]:
             group.rmdir()
         pytest.skip(f"may not make a memory cgroup here: {error}")
     yield group
-    group.rmdir()
+    wait_for(lambda: is_removed(group), "the end of the last process in it")
+
+
+def is_removed(group: Path) -> bool:
+    try:
+        group.rmdir()
+    except OSError as error:
+        # Who has just been ended is still in it for a moment.
+        assert error.errno == errno.EBUSY, error
+        return False
+    return True
 
 
 def test_a_process_that_the_kernel_killed_for_memory_is_told_from_other_kills(

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from lastgood.trial.processes import words_of
+from lastgood.trial.processes import is_alive, words_of
 
 from .conftest import MARK, Ended, Launcher, wait_for
 
@@ -166,7 +166,7 @@ def test_no_standby_outlives_its_launcher(standing: Standing, how: signal.Signal
     standing.wait()
     process = standing.process()
     standing.launcher.processes[-1].send_signal(how)
-    wait_for(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE, "the standby's end")
+    wait_for(lambda: not is_alive(process.pid), "the standby's end")
     standing.launcher.processes[-1].wait(180)
     wait_for(lambda: not standing.launcher.survivors(), "no process left")
 

@@ -85,7 +85,8 @@ for step in run.steps(100_000):
     if told == 2 and open(order).read() == "finish":
         run.finish()
         break
-print("right:", x[0].item() == step, flush=True)
+# In one piece: both ranks write this at once, into one pipe.
+print(f"right: {x[0].item() == step}", flush=True)
 dist.destroy_process_group()
 """
 

@@ -111,8 +111,7 @@ def test_a_last_good_that_is_older_than_was_promised_is_called_late(launcher: La
     assert "of memory for 2 snapshots" in told.snapshots
     process.kill()
     process.wait()
-    for survivor in launcher.survivors():
-        survivor.kill()
+    launcher.kill_survivors()
 
 
 def test_looking_does_not_disturb_a_start(launcher: Launcher, loop: Path) -> None:
@@ -129,7 +128,7 @@ def test_looking_does_not_disturb_a_start(launcher: Launcher, loop: Path) -> Non
 
 
 def test_a_stopped_job_is_to_be_run_again(launcher: Launcher, loop: Path) -> None:
-    assert launcher.run("--time-limit", "4s", "--", sys.executable, loop, 30, "1:13:sleep").code == 75
+    assert launcher.run("--time-limit", "15s", "--", sys.executable, loop, 30, "1:13:sleep").code == 75
     code, told = answer(launcher.job)
     assert (code, told.state) == (75, "stopped, unfinished")
     assert told.attempts[0].outcome == "time limit"
@@ -207,8 +206,7 @@ def test_a_lost_launcher_is_told_and_the_command_that_outlives_it(launcher: Laun
     process.wait()
     code, told = answer(launcher.job)
     assert (code, told.state) == (0, "running without its launcher")
-    for survivor in launcher.survivors():
-        survivor.kill()
+    launcher.kill_survivors()
     wait_for(lambda: answer(launcher.job)[1].state == "stopped, unfinished")
     code, told = answer(launcher.job)
     assert (code, told.attempts[0].outcome) == (75, "launcher lost")
