@@ -35,7 +35,8 @@ def words(*arguments: object) -> list[str]:
 def directory_with(program: Path, tmp_path: Path) -> Path:
     work = tmp_path / "user"
     work.mkdir(exist_ok=True)
-    shutil.copy(program, work)
+    for path in (program, HERE / "waiting.py"):
+        shutil.copy(path, work)
     return work
 
 

@@ -1,10 +1,12 @@
-"""A program that saves by itself, without lastgood: `python plain.py MODE [STEPS] [STEP-SECONDS]`.
+"""A program that saves by itself, without lastgood: `python plain.py MODE [STEPS] [STEP-SECONDS] [HELD-STEPS]`.
 
 good        numbered files, each written beside and renamed; a damaged one is passed over
 from-zero   saves, and never looks at what it has saved
 in-place    one file, overwritten; whatever is in it is taken
 trusting    numbered files; takes the newest, whatever is in it, and begins where its name says
 silent      as good, and prints no steps
+
+HELD-STEPS are as 12,30: it stands still there until the drill has struck it once, and then a second time.
 """
 
 import json
@@ -14,9 +16,12 @@ import sys
 import time
 from pathlib import Path
 
+import waiting
+
 mode = sys.argv[1]
 steps = int(sys.argv[2]) if len(sys.argv) > 2 else 60
 step_s = float(sys.argv[3]) if len(sys.argv) > 3 else 0.02
+held = [int(step) for step in sys.argv[4].split(",")] if len(sys.argv) > 4 else []
 out = Path("out")
 out.mkdir(exist_ok=True)
 
@@ -68,6 +73,8 @@ for step in range(begin + 1, steps + 1):
     values = [value + step for value in values]
     if mode != "silent":
         print(f"step {step}", flush=True)
+    if step in held:
+        waiting.until_struck(held.index(step) + 1, is_over=lambda: told)
     if step % 5 == 0 or told:
         save(step, values)
     if told:

@@ -169,7 +169,8 @@ def test_without_a_file_system_of_ours_strace_serves_programs_but_not_our_launch
 
 
 def campaign(tmp_path: Path, text: str, points: int, way: Way = Way.AGAIN, **more: str) -> list[Tried]:
-    target = target_of(program(tmp_path / "src", text), "60", checkpoints="" if way is Way.LASTGOOD else "ckpt.bin")
+    # So many steps that it is not over before it is killed, however late that is.
+    target = target_of(program(tmp_path / "src", text), "3000", checkpoints="" if way is Way.LASTGOOD else "ckpt.bin")
     made = make_fault("kill-at-every-operation", {"points": str(points), **more})
     assert isinstance(made, Campaign)
     (tmp_path / "root").mkdir()

@@ -10,14 +10,17 @@ from drill.drills import Drill, drill
 pytestmark = pytest.mark.slow
 
 NUMBERED = """
-import pathlib, signal, sys, time
+import pathlib, signal, sys, time, waiting
 
 told, out = [], pathlib.Path("out")
 out.mkdir(exist_ok=True)
 signal.signal(signal.SIGTERM, lambda *_: told.append(1))
 files = sorted(out.glob("state-*.txt"))
-begin = int(files[-1].read_text()) if files else 0
-for step in range(begin + 1, 41):
+step = int(files[-1].read_text()) if files else 0
+# However late it was struck, the next start has steps to do.
+last = max(step + 10, 40)
+while step < last or not waiting.have_struck():
+    step += 1
     time.sleep(0.02)
     print("step", step, flush=True)
     if step % 5 == 0 or told:
@@ -31,17 +34,21 @@ for step in range(begin + 1, 41):
 """
 
 OVERWRITING = """
-import pathlib, time
+import pathlib, time, waiting
 
 path = pathlib.Path("out/state.txt")
 path.parent.mkdir(exist_ok=True)
 try:
-    begin = int(path.read_text())
+    step = int(path.read_text())
 except (OSError, ValueError):
-    begin = 0
-for step in range(begin + 1, 41):
+    step = 0
+while step < 40 or not waiting.have_struck():
+    step += 1
     time.sleep(0.02)
     print("step", step, flush=True)
+    if step == 8:
+        # The first fault is to find a file that is whole.
+        waiting.until_struck(1)
     if step % 5 == 0:
         with path.open("w") as file:
             time.sleep(0.2)
@@ -49,14 +56,16 @@ for step in range(begin + 1, 41):
 """
 
 LATEST = """
-import os, time
+import os, time, waiting
 
 def read(name):
     with open(name) as file:
         return int(file.read().partition(":")[0])
 
-begin = read("latest.pt") if os.path.exists("latest.pt") else 0
-for step in range(begin + 1, 61):
+step = read("latest.pt") if os.path.exists("latest.pt") else 0
+last = max(step + 20, 60)
+while step < last or not waiting.have_struck():
+    step += 1
     time.sleep(0.02)
     print("step", step, flush=True)
     if step % 15 == 0:
@@ -76,7 +85,7 @@ def run(text: str, tmp_path: Path, *options: object) -> Drill:
 
 
 def test_a_job_that_is_told_to_stop_in_a_save_may_end_by_itself(tmp_path: Path) -> None:
-    done = run(NUMBERED, tmp_path, "--again", "--checkpoints", "out/*.txt", "--fault", "terminate@phase=save")
+    done = run(NUMBERED, tmp_path, "--again", "--checkpoints", "out/*.txt", "--fault", "terminate,grace=60s@phase=save")
     (fault,) = done.answer.faults
     assert "open to write" in fault.caught
     assert "with exit code 143" in fault.what
@@ -93,7 +102,7 @@ def test_a_launcher_that_is_killed_in_a_save_leaves_a_command_that_ends_by_itsel
 
 
 def test_a_rank_that_is_frozen_in_a_save_stays_so_until_it_is_found(tmp_path: Path) -> None:
-    done = run(NUMBERED, tmp_path, "--checkpoints", "out/*.txt", "--fault", "freeze,limit=3s@phase=save")
+    done = run(NUMBERED, tmp_path, "--checkpoints", "out/*.txt", "--fault", "freeze,limit=20s@phase=save")
     (fault,) = done.answer.faults
     assert "open to write" in fault.caught
     assert (fault.has_effect, fault.ended_as, fault.verdict) == (True, "hang", "pass"), done.answer
@@ -108,9 +117,12 @@ def test_a_job_that_loses_its_only_checkpoint_in_a_save_fails(tmp_path: Path) ->
 
 
 def test_a_damaged_checkpoint_whose_name_has_no_number_is_known_by_when_it_was_written(tmp_path: Path) -> None:
-    faults = ("--fault", "flip-bit,at=90@step=35")
+    # So late that a drill which was held up has seen some of the steps before it, by which the moment of a save is known.
+    faults = ("--fault", "flip-bit,at=90@step=300")
     done = run(LATEST, tmp_path, "--again", "--checkpoints", "*.pt", *faults)
-    # Of step 15, or of 30 if it has saved once more until it was stopped.
-    assert done.answer.faults[0].checkpoint_step in range(10, 31)
+    (fault,) = done.answer.faults
+    assert fault.reached_step is not None and fault.reached_step >= 300
+    # The one before the newest, and that is the newest that was seen if it has saved once more until it was stopped.
+    assert fault.checkpoint_step in range(fault.reached_step - 35, fault.reached_step)
     assert (done.code, done.answer.verdict) == (1, "fail"), done.answer
     assert "it took latest.pt" in done.answer.reason

@@ -17,7 +17,7 @@ needs_groups = pytest.mark.skipif(bool(cgroups.missing()), reason=cgroups.missin
 
 @needs_groups
 def test_the_kernel_kills_a_rank_and_the_launcher_sees_why(tmp_path: Path) -> None:
-    target = target_of(program(tmp_path / "src", hurrying(WITH_LIBRARY)), "300")
+    target = target_of(program(tmp_path / "src", hurrying(WITH_LIBRARY)), "1500")
     with scene_with("out-of-memory", {}, target, Way.LASTGOOD, tmp_path) as (fault, scene):
         scene.trial.start()
         assert scene.wait_until(lambda sight: (sight.saved_step or 0) >= 10, 60)
@@ -40,7 +40,7 @@ def test_the_kernel_kills_a_rank_and_the_launcher_sees_why(tmp_path: Path) -> No
 
 @needs_groups
 def test_a_program_of_its_own_is_killed_and_resumes(tmp_path: Path) -> None:
-    target = target_of(program(tmp_path / "src", hurrying(REPLACED)), "300", checkpoints="ckpt.bin")
+    target = target_of(program(tmp_path / "src", hurrying(REPLACED)), "1500", checkpoints="ckpt.bin")
     with scene_with("out-of-memory", {"headroom": "8MiB"}, target, Way.AGAIN, tmp_path) as (fault, scene):
         scene.trial.start()
         assert scene.wait_until(lambda sight: (sight.step or 0) > 12, 60)
