@@ -29,12 +29,14 @@ LASTGOOD = [sys.executable, "-m", "lastgood"]
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--epochs", type=int, default=300, help="length of the training (default: 300)")
-    epochs = parser.parse_args().epochs
+    parser.add_argument("--grace", type=int, default=2, help="seconds that the job has to save and stop (default: 2)")
+    options = parser.parse_args()
+    epochs = options.epochs
     work = Path(tempfile.mkdtemp(prefix="lastgood-demo-"))
     os.environ["LASTGOOD_STATE_DIR"] = str(work / "state")
     try:
         disturbed, calm = work / "disturbed", work / "undisturbed"
-        landed = run_disturbed(disturbed, epochs)
+        landed = run_disturbed(disturbed, epochs, options.grace)
         heading("The same job again, left alone")
         run_to_the_end(calm, epochs)
         return compare(disturbed, calm, landed)
@@ -42,10 +44,10 @@ def main() -> int:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def run_disturbed(job: Path, epochs: int) -> int:
+def run_disturbed(job: Path, epochs: int, grace: int) -> int:
     """Run the job under two SIGKILLs and one SIGTERM at random moments; how many of them hit it at work."""
-    heading("A job that is killed twice without warning, and told once to stop within two seconds")
-    launcher = start(job, epochs)
+    heading(f"A job that is killed twice without warning, and told once to stop within {grace} seconds")
+    launcher = start(job, epochs, grace)
     landed = 0
     for number in (1, 2):
         victim = wait_for_training(job, launcher, attempt=number)
@@ -53,7 +55,7 @@ def run_disturbed(job: Path, epochs: int) -> int:
             break
         landed += strike(victim, signal.SIGKILL)
     if wait_for_training(job, launcher, attempt=3) is not None:
-        note(f"SIGTERM to the launcher, which gives its job two seconds (attempt 3, step {step_of(job)})")
+        note(f"SIGTERM to the launcher, which gives its job {grace} seconds (attempt 3, step {step_of(job)})")
         launcher.terminate()
         landed += 1
     code = launcher.wait(timeout=180)
@@ -102,9 +104,10 @@ def step_of(job: Path) -> int:
     return int(status(job)["attempts"][-1]["reached_step"])
 
 
-def start(job: Path, epochs: int) -> subprocess.Popen[bytes]:
-    command = [*LASTGOOD, "run", "--job", str(job), "--grace", "2s", "--", sys.executable, *TRAIN, str(epochs)]
-    print("$ lastgood run --job disturbed --grace 2s -- python " + " ".join([*TRAIN, str(epochs)]), flush=True)
+def start(job: Path, epochs: int, grace: int) -> subprocess.Popen[bytes]:
+    command = [*LASTGOOD, "run", "--job", str(job), "--grace", f"{grace}s", "--", sys.executable, *TRAIN, str(epochs)]
+    words = " ".join([*TRAIN, str(epochs)])
+    print(f"$ lastgood run --job disturbed --grace {grace}s -- python {words}", flush=True)
     return subprocess.Popen(command, cwd=ROOT)
 
 

@@ -12,9 +12,12 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from docs.transcripts import matches, normalised
+from keeper.leftovers import keepers_of
+from keeper.ranks import until
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = [
@@ -38,16 +41,42 @@ _FENCE = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.
 @pytest.fixture
 def home() -> Iterator[Path]:
     """A directory with a path as short as a reader's own, because long ones are wrapped in tables."""
-    with tempfile.TemporaryDirectory(prefix="u", dir="/tmp") as directory:
+    with tempfile.TemporaryDirectory(prefix="u", dir="/tmp", ignore_cleanup_errors=True) as directory:
         yield Path(directory)
+
+
+@pytest.fixture
+def bin_directory(tmp_path: Path) -> Path:
+    """With a `timeout` that needs no clock."""
+    timeout = tmp_path / "bin" / "timeout"
+    timeout.parent.mkdir()
+    mortal = Path(__file__).with_name("mortal.py")
+    timeout.write_text(
+        f'#!/bin/sh\ntest "$1 $2 $3" = "--signal=KILL 4 python" && shift 3 && exec python {mortal} "$@"\n'
+    )
+    timeout.chmod(0o755)
+    return timeout.parent
+
+
+def settle(home: Path) -> None:
+    """The keeper of a job that is finished deletes older checkpoints before it goes."""
+    until(lambda: not any(is_of_finished_job(keeper) for keeper in keepers_of(home)))
+
+
+def is_of_finished_job(keeper: psutil.Process) -> bool:
+    try:
+        words = keeper.cmdline()
+    except psutil.NoSuchProcess:
+        return False
+    return any(Path(word, "finished.json").exists() for word in words if word.startswith("/tmp/"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_shows_what_happens(page: str, home: Path, tmp_path: Path) -> None:
+def test_a_page_shows_what_happens(page: str, home: Path, bin_directory: Path, tmp_path: Path) -> None:
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("LASTGOOD_")},
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PATH": f"{bin_directory}:{Path(sys.executable).parent}:{os.environ['PATH']}",
         "LASTGOOD_STATE_DIR": str(tmp_path / ".state"),
     }
     status = 0
@@ -68,6 +97,7 @@ def test_a_page_shows_what_happens(page: str, home: Path, tmp_path: Path) -> Non
                     timeout=200,
                     check=False,
                 )
+                settle(home)
                 status = done.returncode if done.returncode >= 0 else 128 - done.returncode
                 want = [normalised(line.replace(str(home), "/home/you")) for line in expected]
                 got = [normalised(line.replace(str(home), "/home/you")) for line in done.stdout.splitlines()]

@@ -14,6 +14,7 @@ import pytest
 
 import lastgood
 from lastgood.core.tree import ArrayLeaf
+from lastgood.runtime import overlap
 from lastgood.store.catalogue import list_checkpoints
 from lastgood.store.jobdir import open_job
 from lastgood.store.reader import open_checkpoint
@@ -219,6 +220,7 @@ def _write(targets: list[tuple[ArrayLeaf, int]]) -> None:
 def device(monkeypatch: pytest.MonkeyPatch) -> Device:
     """Every larger tensor lies on it: a weight, and its momentum."""
     monkeypatch.setenv("LASTGOOD_KEEPER", "on")
+    monkeypatch.setattr(overlap, "LEAST_BYTES", 32 * 2**10)
     made = Device()
     holds = torch_adapter._holds_its_bytes
     monkeypatch.setattr(torch_adapter, "_holds_its_bytes", lambda tensor: tensor.numel() < 10_000 and holds(tensor))
