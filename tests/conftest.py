@@ -2,6 +2,7 @@
 and the summary of the fault campaigns."""
 
 import os
+import signal
 import struct
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -14,6 +15,10 @@ from lastgood.core.tensorfile import ArraySpec
 from lastgood.store.attempts import claim_attempt
 from lastgood.store.jobdir import JobDirectory, create_job
 from lastgood.store.writer import CheckpointWriter
+
+# A shell that starts this in the background has SIGINT ignored, and what is started here would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No test judges by time: a machine that is busy would fail them.
 settings.register_profile("lastgood", deadline=None, suppress_health_check=[HealthCheck.too_slow])
