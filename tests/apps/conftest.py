@@ -14,6 +14,8 @@ from lastgood.launch.standing import standing_of
 from lastgood.store.jobdir import open_job
 from launch.conftest import LIMIT_S, Ended, Launcher, launcher, wait_for  # noqa: F401 - a fixture
 
+from .held import Holds
+
 HERE = Path(__file__).parent
 
 
@@ -106,6 +108,11 @@ class Mdrun:
         shutil.copy(run_input, self.directory / "topol.tpr")
         self.command = ["gmx", "mdrun", "-ntmpi", "1", "-ntomp", "1", "-reprod"]
         self.options = ["--app", "gromacs", "--save-every", "500ms"]
+        self.holds = Holds(launcher, "gmx", "-reprod")
+
+    def hold(self, saves: int = 2) -> int:
+        """The next start when it has saved so often: from the second one on there is a checkpoint before the newest."""
+        return self.holds.add("rename", saves, is_in_thread=True)
 
     def words(self, *more: str, options: tuple[str, ...] = ()) -> list[str]:
         return [*self.options, *options, "--", *self.command, *more]

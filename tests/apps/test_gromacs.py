@@ -4,7 +4,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,10 +12,10 @@ import pytest
 
 from lastgood.apps.gromacs import Gromacs
 from lastgood.core.errors import UsageError
-from lastgood.launch.process import name_of
-from launch.conftest import LIMIT_S, Launcher, wait_for
+from launch.conftest import LIMIT_S, Launcher
 
 from .conftest import Mdrun, assert_loss_is_known, need, refuse_to_save, segments, wait_for_progress
+from .held import Holds
 
 pytestmark = pytest.mark.slow
 
@@ -28,39 +27,28 @@ def assert_same(mdrun: Mdrun, undisturbed: Path) -> None:
         assert mdrun.file(name).read_bytes() == (undisturbed / name).read_bytes(), name
 
 
-def wait_for_two_checkpoints(mdrun: Mdrun) -> None:
-    def are_there() -> bool:
-        has_ended = mdrun.launcher.processes[-1].poll() is not None
-        is_there = mdrun.file("state_prev.cpt").exists()
-        assert is_there or not has_ended, mdrun.launcher.output(-1, "err")
-        return is_there
-
-    wait_for(are_there, "a second checkpoint")
-
-
-def simulation(mdrun: Mdrun) -> psutil.Process:
-    """The process that computes, once it has written a checkpoint that it goes on from."""
-    wait_for_two_checkpoints(mdrun)
-    found = [p for p in mdrun.launcher.survivors() if name_of(p) in ("gmx", "gmx_mpi")]
-    return found[-1]
+def wait_for_two_checkpoints(mdrun: Mdrun, hold: int) -> psutil.Process:
+    """The process that computes, with the work left that a hold has left."""
+    process = mdrun.holds.wait(hold)
+    assert mdrun.file("state.cpt").exists() and mdrun.file("state_prev.cpt").exists()
+    return process
 
 
 def stop_in_the_middle(mdrun: Mdrun) -> None:
     """Ends with two checkpoints that are whole, and work left."""
+    hold = mdrun.hold()
     process = mdrun.start()
-    wait_for_two_checkpoints(mdrun)
-    process.send_signal(signal.SIGTERM)
+    wait_for_two_checkpoints(mdrun, hold)
+    mdrun.holds.stop(hold)
     assert mdrun.launcher.end_of(process).code == 75
 
 
 def test_killed_twice_it_ends_with_the_bytes_of_an_undisturbed_run(mdrun: Mdrun, undisturbed: Path) -> None:
+    holds = [mdrun.hold(), mdrun.hold(saves=1)]
     process = mdrun.start()
-    simulation(mdrun).kill()
+    wait_for_two_checkpoints(mdrun, holds[0]).kill()
     mdrun.launcher.wait_for_output("attempt 2 of", "err")
-    second = wait_for(lambda: [p for p in mdrun.launcher.survivors() if name_of(p) == "gmx"], "the second attempt")
-    time.sleep(0.4)
-    for again in second:
-        again.kill()
+    mdrun.holds.wait(holds[1]).kill()
     ended = mdrun.launcher.end_of(process)
     assert ended.code == 0
     assert "resuming from state.cpt (step " in ended.err and "step 3000 of 3000 is reached" in ended.err
@@ -71,11 +59,12 @@ def test_killed_twice_it_ends_with_the_bytes_of_an_undisturbed_run(mdrun: Mdrun,
 
 
 def test_asked_to_stop_it_saves_and_goes_on_later(mdrun: Mdrun, undisturbed: Path) -> None:
+    hold = mdrun.hold()
     process = mdrun.start()
+    wait_for_two_checkpoints(mdrun, hold)
     wait_for_progress(mdrun.launcher)
-    wait_for_two_checkpoints(mdrun)
     refuse_to_save(mdrun.launcher, "mdrun saves at its own times only")
-    process.send_signal(signal.SIGTERM)
+    mdrun.holds.stop(hold)
     assert mdrun.launcher.end_of(process).code == 75
     saved = mdrun.launcher.event(1, "committed")["step"]
     ended = mdrun.run()
@@ -173,11 +162,10 @@ def test_where_an_output_was_edited_it_goes_on_in_new_files(mdrun: Mdrun) -> Non
 def test_what_went_on_in_new_files_goes_on_in_newer_ones(mdrun: Mdrun) -> None:
     stop_in_the_middle(mdrun)
     mdrun.file("md.log").unlink()
+    hold = mdrun.hold(saves=1)
     process = mdrun.start()
     mdrun.launcher.wait_for_output("goes on in new files (-noappend): md.log is missing", "err")
-    before = mdrun.file("state.cpt").stat().st_mtime_ns
-    wait_for(lambda: mdrun.file("state.cpt").exists() and mdrun.file("state.cpt").stat().st_mtime_ns > before, "a save")
-    process.send_signal(signal.SIGTERM)
+    mdrun.holds.stop(hold)
     assert mdrun.launcher.end_of(process).code == 75
     ended = mdrun.run()
     assert ended.code == 0 and "(-noappend): md.part0002.log is not md.log, which this command writes" in ended.err
@@ -287,10 +275,12 @@ def test_a_time_limit_makes_a_segment(
 
 
 def test_two_launchers_do_not_work_in_one_directory(mdrun: Mdrun, tmp_path: Path) -> None:
+    hold = mdrun.hold()
     process = mdrun.start()
-    wait_for(lambda: mdrun.file("md.log").exists(), "the first one's log")
+    wait_for_two_checkpoints(mdrun, hold)
     other = mdrun.launcher.run(*mdrun.words(), job=tmp_path / "other")
     assert other.code == 86 and "another launcher runs GROMACS" in other.err
+    mdrun.holds.let_go(hold)
     assert mdrun.launcher.end_of(process).code == 0
 
 
@@ -332,8 +322,10 @@ def test_of_two_mpi_ranks_one_is_killed(mdrun: Mdrun) -> None:
     need("mpirun", "OpenMPI")
     mdrun.launcher.environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     mdrun.command = ["mpirun", "--oversubscribe", "-np", "2", "gmx_mpi", "mdrun", "-ntomp", "1", "-reprod"]
+    mdrun.holds = Holds(mdrun.launcher, "gmx_mpi", "-reprod")
+    hold = mdrun.hold()
     process = mdrun.start()
-    simulation(mdrun).kill()
+    wait_for_two_checkpoints(mdrun, hold).kill()
     ended = mdrun.launcher.end_of(process)
     assert ended.code == 0 and "resuming from state.cpt" in ended.err
     assert mdrun.launcher.outcomes()[-1] == "finished"
@@ -345,14 +337,14 @@ def test_mpirun_does_not_kill_ranks_that_are_asked_to_save(mdrun: Mdrun, is_mdru
     need("mpirun", "OpenMPI")
     mdrun.launcher.environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     program = ["gmx_mpi", "mdrun"]
+    mdrun.holds = Holds(mdrun.launcher, "gmx_mpi", "-reprod")
     if is_mdrun_only:
         # Its processes have that name; what this build has to be told stands in a script of the same.
         real = mdrun.file("bin/mdrun_mpi")
         real.parent.mkdir()
         shutil.copy(str(shutil.which("gmx_mpi")), real)
-        mdrun.file("mdrun_mpi").write_text(f'#!/bin/sh\nexec {real} mdrun "$@"\n')
-        mdrun.file("mdrun_mpi").chmod(0o755)
-        program = ["./mdrun_mpi"]
+        mdrun.holds = Holds(mdrun.launcher, "mdrun_mpi", "-reprod", str(real), "mdrun")
+        program = [str(mdrun.holds.script)]
     mdrun.command = ["mpirun", "--oversubscribe", "-np", "2", *program, "-ntomp", "1", "-reprod"]
     stop_in_the_middle(mdrun)
     assert "Received the TERM signal" in mdrun.launcher.log

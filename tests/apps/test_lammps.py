@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +11,10 @@ import pytest
 
 from lastgood.apps.lammps import Lammps
 from lastgood.launch.ports import Conditions
-from lastgood.launch.process import name_of
-from launch.conftest import LIMIT_S, Ended, Launcher, wait_for
+from launch.conftest import LIMIT_S, Ended, Launcher
 
 from .conftest import assert_loss_is_known, need, refuse_to_save, segments
+from .held import Holds
 
 pytestmark = pytest.mark.slow
 
@@ -24,6 +23,12 @@ MPIRUN = ("mpirun", "--oversubscribe", "-np", "2")
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 ALONE = {"OMPI_MCA_ess_singleton_isolated": "1"}
 """Without it, a single process starts a helper that outlives it for a moment."""
+LOOKS = {
+    "in.plain": ("in.plain.lastgood-STOP", 25),
+    "in.chunks": ("STOP", 3),
+    "in.heating": ("in.heating.lastgood-STOP", 15),
+}
+"""The file that LAMMPS looks for now and then, which tells it to stop, and how often it has looked behind its second save."""
 
 
 class Simulation:
@@ -36,6 +41,7 @@ class Simulation:
         launcher.environment |= ALONE
         shutil.copy(INPUTS / name, self.directory)
         self.before: tuple[str, ...] = ()
+        self.holds = Holds(launcher, "lmp", "-in")
 
     def words(self, *more: str, options: tuple[str, ...] = ()) -> list[str]:
         return ["--app", "lammps", *options, "--", *self.before, "lmp", "-in", self.name, *more]
@@ -49,22 +55,21 @@ class Simulation:
     def file(self, name: str) -> Path:
         return self.directory / name
 
-    def wait_for_saves(self, name: str) -> None:
-        def is_there() -> bool:
-            has_ended = self.launcher.processes[-1].poll() is not None
-            found = self.file(name).exists()
-            assert found or not has_ended, self.launcher.output(-1, "err")
-            return found
+    def hold(self, looks: int | None = None) -> int:
+        """The next start in the middle: behind its second save, or when it has looked so often whether it is to stop."""
+        path, behind_saves = LOOKS[self.name]
+        return self.holds.add("openat", looks or behind_saves, path)
 
-        wait_for(is_there, f"a restart file {name}")
-
-    def process(self) -> psutil.Process:
-        return [p for p in self.launcher.survivors() if name_of(p) == "lmp"][-1]
+    def wait_for_saves(self, name: str, hold: int) -> psutil.Process:
+        process = self.holds.wait(hold)
+        assert self.file(name).exists()
+        return process
 
     def stop_in_the_middle(self, saved: str = "restart.b") -> None:
+        hold = self.hold()
         process = self.start()
-        self.wait_for_saves(saved)
-        process.send_signal(signal.SIGTERM)
+        self.wait_for_saves(saved, hold)
+        self.holds.stop(hold)
         ended = self.launcher.end_of(process)
         assert ended.code == 75, ended.err
 
@@ -119,13 +124,13 @@ def assert_same(simulation: Simulation, undisturbed: Path, *names: str) -> None:
 
 
 def kill_twice(simulation: Simulation, saved: str) -> Ended:
+    first, second = simulation.hold(), simulation.hold(looks=2)
     process = simulation.start()
-    simulation.wait_for_saves(saved)
+    running = simulation.wait_for_saves(saved, first)
     refuse_to_save(simulation.launcher, "LAMMPS saves at its own steps only")
-    simulation.process().kill()
+    running.kill()
     simulation.launcher.wait_for_output("attempt 2 of", "err")
-    second = wait_for(lambda: [p for p in simulation.launcher.survivors() if name_of(p) == "lmp"], "the second attempt")
-    second[-1].kill()
+    simulation.holds.wait(second).kill()
     return simulation.launcher.end_of(process)
 
 
@@ -305,10 +310,12 @@ def test_a_time_limit_makes_segments(plain: Simulation) -> None:
 
 
 def test_two_launchers_do_not_work_in_one_directory(plain: Simulation, tmp_path: Path) -> None:
+    hold = plain.hold()
     process = plain.start()
-    plain.wait_for_saves("restart.a")
+    plain.wait_for_saves("restart.a", hold)
     other = plain.launcher.run(*plain.words(), job=tmp_path / "other")
     assert other.code == 86 and "another launcher runs LAMMPS" in other.err
+    plain.holds.let_go(hold)
     assert plain.launcher.end_of(process).code == 0
 
 
@@ -320,10 +327,10 @@ def test_two_ranks_stop_together_and_one_killed_ends_both(plain: Simulation) -> 
     plain.edit("8000", "4000")
     plain.stop_in_the_middle()
     assert "Fix halt condition" in plain.launcher.log
+    hold = plain.hold(looks=2)
     process = plain.start()
     plain.launcher.wait_for_output("attempt 2 of", "err")
-    wait_for(lambda: [p for p in plain.launcher.survivors() if name_of(p) == "lmp"], "its ranks")
-    plain.process().kill()
+    plain.holds.wait(hold).kill()
     ended = plain.launcher.end_of(process)
     assert ended.code == 0 and plain.launcher.outcomes()[-1] == "finished"
 

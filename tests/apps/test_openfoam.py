@@ -19,6 +19,7 @@ from launch.conftest import LIMIT_S, Ended, Launcher, wait_for, without_root_pow
 from launch.conftest import launcher as launcher
 
 from .conftest import HERE, assert_loss_is_known, need, segments
+from .held import Holds
 
 pytestmark = pytest.mark.slow
 
@@ -92,6 +93,7 @@ class Solver:
         launcher.environment |= ENVIRONMENT
         shutil.copytree(made_from, self.case, dirs_exist_ok=True)
         self.command = ["icoFoam"]
+        self.holds = Holds(launcher, "icoFoam")
 
     def words(self, *options: str) -> list[str]:
         return ["--app", "openfoam", *options, "--", *self.command]
@@ -102,17 +104,22 @@ class Solver:
     def start(self, *options: str) -> "subprocess.Popen[bytes]":
         return self.launcher.start(*self.words(*options))
 
-    def wait_for_step(self, step: int, attempt: int = 1) -> None:
-        """Until an attempt has begun a step, of 1 ms each."""
+    def hold(self, step: int, resumed_at: int = 0) -> int:
+        """The next start when a step of 1 ms is done, and what is due at it is written."""
+        # It looks how much time it has taken behind each step, and twice before the first.
+        return self.holds.add("times", step - resumed_at + 2)
 
-        def is_there() -> bool:
-            has_ended = self.launcher.processes[-1].poll() is not None
+    def wait_for_step(self, step: int, hold: int, attempt: int = 1) -> psutil.Process:
+        """Until an attempt has told of the step that it is held at."""
+        process = self.holds.wait(hold)
+
+        def is_told() -> bool:
             texts = self.launcher.output().split("Create time")
-            is_there = len(texts) > attempt and f"\nTime = {step / 1000:g}\n" in texts[attempt]
-            assert is_there or not has_ended, self.launcher.output(-1, "err")
-            return is_there
+            return len(texts) > attempt and f"\nTime = {step / 1000:g}\n" in texts[attempt]
 
-        wait_for(is_there, f"step {step} of attempt {attempt}")
+        wait_for(is_told, f"step {step} of attempt {attempt}")
+        assert f"\nTime = {(step + 1) / 1000:g}\n" not in self.launcher.output()
+        return process
 
     def solvers(self) -> list[psutil.Process]:
         launcher = psutil.Process(self.launcher.processes[-1].pid)
@@ -120,9 +127,10 @@ class Solver:
 
     def stop_in_the_middle(self, step: int) -> int:
         """Ends with some times that are whole, and work left; the step that was saved."""
+        hold = self.hold(step)
         process = self.start()
-        self.wait_for_step(step)
-        process.send_signal(signal.SIGTERM)
+        self.wait_for_step(step, hold)
+        self.holds.stop(hold)
         ended = self.launcher.end_of(process)
         assert ended.code == 75, ended.err
         saved = int(self.launcher.event(1, "committed")["step"])
@@ -164,11 +172,12 @@ def test_ended_by_a_signal_at_random_steps_it_ends_with_the_bytes_of_an_undistur
     solver: Solver, undisturbed: Path, number: signal.Signals
 ) -> None:
     steps = [random.randint(65, 180), random.randint(245, 420)]
+    holds = [solver.hold(steps[0]), solver.hold(steps[1], resumed_at=steps[0] // 60 * 60)]
     process = solver.start()
-    for attempt, step in enumerate(steps, 1):
-        solver.wait_for_step(step, attempt)
-        for one in solver.solvers():
-            one.send_signal(number)
+    for attempt, (step, hold) in enumerate(zip(steps, holds, strict=True), 1):
+        solver.wait_for_step(step, hold, attempt).send_signal(number)
+        # Any other signal than SIGKILL is heard of when it runs.
+        solver.holds.let_go(hold)
     ended = solver.launcher.end_of(process)
     assert ended.code == 0, (steps, ended.err)
     assert "step 600 of 600 is reached" in ended.err
@@ -180,10 +189,13 @@ def test_ended_by_a_signal_at_random_steps_it_ends_with_the_bytes_of_an_undistur
 
 
 def test_killed_with_its_launcher_it_goes_on(solver: Solver, undisturbed: Path) -> None:
+    step = random.randint(125, 300)
+    hold = solver.hold(step)
     process = solver.start()
-    solver.wait_for_step(random.randint(125, 300))
+    solver.wait_for_step(step, hold)
     process.kill()
     process.wait(LIMIT_S)
+    solver.holds.let_go(hold)
     wait_for(lambda: not solver.launcher.survivors(), "the end of the solver")
     ended = solver.run()
     assert ended.code == 0 and "resuming from 0." in ended.err
@@ -200,9 +212,12 @@ def test_asked_to_stop_it_saves_at_once_and_goes_on_later(solver: Solver, undist
 
 
 def test_asked_to_save_it_writes_and_carries_on(solver: Solver, undisturbed: Path) -> None:
+    hold = solver.hold(100)
     process = solver.start()
-    solver.wait_for_step(100)
+    solver.wait_for_step(100, hold)
     process.send_signal(signal.SIGUSR2)
+    solver.launcher.wait_for_output("SIGUSR2: save and carry on", "err")
+    solver.holds.let_go(hold)
     assert solver.launcher.end_of(process).code == 0
     extra = {p.name for p in solver.case.glob("0.*")} - {p.name for p in undisturbed.glob("0.*")}
     assert len(extra) <= 1 and "sigWriteNow : setting up write" in solver.launcher.output()
@@ -414,9 +429,9 @@ def test_values_from_an_included_file_count_and_are_overruled(solver: Solver, un
     text = text.replace("endTime         0.6;", "endTime $last;").replace("stopAt          endTime;", "")
     path.write_text(f'{head}\n#include "more"\n{text}')
     (path.parent / "more").write_text("last 0.6;\nstopAt writeNow;\n")
+    hold = solver.hold(130)
     process = solver.start()
-    solver.wait_for_step(130)
-    solver.solvers()[0].kill()
+    solver.wait_for_step(130, hold).kill()
     ended = solver.launcher.end_of(process)
     assert ended.code == 0 and "step 600 of 600 is reached" in ended.err
     assert "\nstopAt endTime;  // added by lastgood\n" in path.read_text()
@@ -469,9 +484,11 @@ def test_who_stops_it_by_its_control_file_is_not_contradicted(solver: Solver) ->
         path.write_text(path.read_text().replace(old, new))
     # OpenFOAM does not look at a file that was changed within the last ten seconds.
     os.utime(path, (1e9, 1e9))
+    hold = solver.hold(130)
     process = solver.start()
-    solver.wait_for_step(130)
+    solver.wait_for_step(130, hold)
     set_entry(solver.case, "stopAt", "nextWrite")
+    solver.holds.let_go(hold)
     ended = solver.launcher.end_of(process)
     assert ended.code == 130 and "`stopAt nextWrite` was set in system/controlDict" in ended.err
     assert not list(path.parent.glob("*.before-lastgood"))
@@ -552,9 +569,9 @@ def test_a_case_elsewhere_is_found_where_the_command_says(solver: Solver, meshed
     case = solver.case / "the-case"
     shutil.copytree(meshed, case)
     solver.command = ["icoFoam", "-case", "the-case"]
+    hold = solver.hold(130)
     process = solver.start()
-    solver.wait_for_step(130)
-    solver.solvers()[0].kill()
+    solver.wait_for_step(130, hold).kill()
     assert solver.launcher.end_of(process).code == 0
     assert_same(case, undisturbed)
 
@@ -571,10 +588,12 @@ def test_a_case_that_may_not_be_written_to_is_named(solver: Solver) -> None:
 
 
 def test_two_launchers_do_not_work_in_one_case(solver: Solver, tmp_path: Path) -> None:
+    hold = solver.hold(1)
     process = solver.start()
-    solver.wait_for_step(1)
+    solver.wait_for_step(1, hold)
     other = solver.run(job=tmp_path / "other")
     assert other.code == 86 and "another launcher runs OpenFOAM" in other.err
+    solver.holds.let_go(hold)
     assert solver.launcher.end_of(process).code == 0
 
 
@@ -584,8 +603,10 @@ def assert_same_ranks(ranks: Solver, undisturbed: Path) -> None:
 
 
 def test_of_two_ranks_one_is_killed(ranks: Solver, undisturbed_ranks: Path) -> None:
+    step = random.randint(70, 170)
+    hold = ranks.hold(step)
     process = ranks.start()
-    ranks.wait_for_step(random.randint(70, 170))
+    ranks.wait_for_step(step, hold)
     ranks.solvers()[-1].kill()
     ended = ranks.launcher.end_of(process)
     assert ended.code == 0 and "resuming from processor0/0." in ended.err
