@@ -1,4 +1,8 @@
-"""A training loop in plain NumPy as its user writes it, right, and with each of the classic mistakes."""
+"""A training loop in plain NumPy as its user writes it, right, and with each of the classic mistakes.
+
+A step takes milliseconds. Where a file LOOKS grows with each look at the run, each step waits for the next one: a prover that
+is not given a core for a while finds the loop where it was, and not at its end.
+"""
 
 RIGHT = """
 import json
@@ -12,6 +16,14 @@ table = np.random.default_rng(7).normal(size=(24, 4))
 wanted = table @ np.array([1.0, -2.0, 3.0, 0.5])
 w, velocity = np.zeros(4), np.zeros(4)
 order, position, step = rng.permutation(24), 0, 0
+
+
+def work():
+    time.sleep(0.008)
+    looks = os.environ.get("LOOKS")
+    before = os.path.getsize(looks) if looks else -1
+    while looks and os.path.getsize(looks) == before:
+        time.sleep(0.001)
 
 
 def save():
@@ -48,7 +60,7 @@ while step < 60:
     w = w - 0.01 * velocity
     step += 1
     print(f"step {step} loss {loss:.17g}")
-    time.sleep(0.008)
+    work()
     if step % 6 == 0:
         save()
 np.save("final.npy", w)
@@ -97,11 +109,21 @@ WITH_OPTION = changed(
 )
 
 WITH_LIBRARY = """
+import os
 import time
 
 import numpy as np
 
 import lastgood
+
+
+def work():
+    time.sleep(0.008)
+    looks = os.environ.get("LOOKS")
+    before = os.path.getsize(looks) if looks else -1
+    while looks and os.path.getsize(looks) == before:
+        time.sleep(0.001)
+
 
 rng = np.random.default_rng(3)
 w = np.zeros(4)
@@ -111,5 +133,5 @@ for epoch in run.epochs(8):
     for batch in run.batches(sampler):
         w += rng.normal(0, 0.01, 4) * batch.sum()
         run.log(w=float(w.sum()))
-        time.sleep(0.008)
+        work()
 """

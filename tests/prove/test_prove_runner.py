@@ -21,18 +21,43 @@ def prove_loop(tmp_path: Path) -> Prove:
     """Proves a program that is given as its source."""
 
     def run(
-        source: str, *, limit_s: float = 60.0, kills: int = 1, way: Way | None = Way.AGAIN, **more: object
+        source: str,
+        *,
+        limit_s: float = 60.0,
+        kills: int = 1,
+        way: Way | None = Way.AGAIN,
+        waits_for_looks: bool = True,
+        **more: object,
     ) -> Proof:
         directory = tmp_path / "mine"
         directory.mkdir()
         (directory / "train.py").write_text(source)
-        target = Target(command=(sys.executable, "train.py"), directory=directory, limit_s=limit_s)
+        looks = Looks(tmp_path / "looks")
+        target = Target(
+            command=(sys.executable, "train.py"),
+            directory=directory,
+            limit_s=limit_s,
+            environment=looks.environment if waits_for_looks else {},
+        )
         root = tmp_path / "root"
         root.mkdir()
         request = Request(target=target, root=root, kills=kills, way=way, **more)
-        return prove(request, lambda name, sight: None, lambda text: None)
+        return prove(request, looks, lambda text: None)
 
     return run
+
+
+class Looks:
+    """Counts the looks at the runs of a proof, for loops that wait for them."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._path.touch()
+        self.environment = {"LOOKS": str(path)}
+
+    def __call__(self, name: str, sight: object) -> None:
+        with self._path.open("ab") as file:
+            file.write(b".")
 
 
 def names_of_causes(proof: Proof) -> str:
@@ -98,7 +123,8 @@ def test_saving_in_place_is_caught_by_a_kill_in_the_middle_and_named(prove_loop:
 
 def test_without_strace_a_save_is_hit_when_its_write_is_seen(prove_loop: Prove, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("lastgood.prove.at_write.shutil.which", lambda program: None)
-    proof = prove_loop(loops.IN_PLACE, kills=2)
+    # Whoever waits for a write looks at nothing else meanwhile.
+    proof = prove_loop(loops.IN_PLACE, kills=2, waits_for_looks=False)
     (hit,) = proof.killed[1].hits
     assert hit.is_hit
     assert "out/last.npz was seen to be written" in hit.detail
@@ -184,13 +210,15 @@ def test_a_program_with_a_resume_option_resumes_by_the_launcher(prove_loop: Prov
 def prove_with_option(tmp_path: Path, options: tuple[str, ...]) -> Proof:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "train.py").write_text(loops.WITH_OPTION)
+    looks = Looks(tmp_path / "looks")
     target = Target(
         command=(sys.executable, "train.py"),
         directory=tmp_path / "mine",
+        environment=looks.environment,
         options=options,
         checkpoints="out/*.npz",
         limit_s=60.0,
     )
     (tmp_path / "root").mkdir()
     request = Request(target=target, root=tmp_path / "root", kills=1, way=Way.LASTGOOD)
-    return prove(request, lambda name, sight: None, lambda text: None)
+    return prove(request, looks, lambda text: None)
