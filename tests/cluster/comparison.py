@@ -201,6 +201,9 @@ def _settle(cluster: SlurmCluster, struck: list[_Struck], limit_s: float = 240) 
 
 def observed(cluster: SlurmCluster, one: _Struck) -> Observed:
     walk = one.walk
+    # The accounting learns of ends a little later than slurmctld.
+    last = cluster.state(one.job_id)
+    cluster.wait_until(lambda: _states(cluster.history(one.job_id))[-1].startswith(last), f"{one.job_id} has ended")
     return Observed(
         fault=one.fault,
         way=walk.way,

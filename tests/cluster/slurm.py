@@ -13,6 +13,7 @@ import stat
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -60,6 +61,8 @@ class SlurmCluster:
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
         self._cut_off: dict[str, list[psutil.Process]] = {}
         self._ports: machine.Ports | None = None
+        # A daemon dies with the thread that has started it: none of a test's own, which ends before the cluster does.
+        self._starter = ThreadPoolExecutor(1)
 
     # Start and end
 
@@ -85,6 +88,7 @@ class SlurmCluster:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+        self._starter.shutdown()
 
     def _start(self) -> None:
         assert self._ports is not None
@@ -169,9 +173,8 @@ class SlurmCluster:
         new.replace(conf)
 
     def _daemon(self, *words: str, **environment: str) -> subprocess.Popen[bytes]:
-        return machine.daemon(
-            words, self.directory / f"{words[0]}.out", SLURM_CONF=str(self.directory / "slurm.conf"), **environment
-        )
+        log, conf = self.directory / f"{words[0]}.out", str(self.directory / "slurm.conf")
+        return self._starter.submit(machine.daemon, words, log, SLURM_CONF=conf, **environment).result()
 
     def _listens(self, daemon: str, port: int) -> bool:
         self._check_running(daemon)
@@ -441,6 +444,14 @@ class SlurmCluster:
         """slurmctld ends in good order; with `crash` it is killed, and what it had not saved yet (the last
         5 s) is lost: a job that began then is unknown to the next one, which may give its number to another."""
         machine.end(self._daemons["slurmctld"], signal.SIGKILL if crash else signal.SIGTERM, limit_s=30)
+
+    def state_saved_at(self) -> float:
+        """When slurmctld has last written down what it knows of jobs; 0 if it has not. A new file takes the place of the old
+        one in two moves, between which there is none."""
+        try:
+            return (self.directory / "state" / "job_state").stat().st_mtime
+        except FileNotFoundError:
+            return 0.0
 
     def start_controller(self) -> None:
         """Starts slurmctld and waits until it answers."""

@@ -1,6 +1,7 @@
 """The launcher's agents beside the command's step, under the real Slurm."""
 
 import shlex
+import signal
 import sys
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from lastgood.store.jobdir import open_job
 from lastgood.trial.processes import environment_of, words_of
 from launch.step_programs import SIGNALLED, TOGETHER
 
+from . import machine
 from .slurm import SlurmCluster
 
 
@@ -58,7 +60,8 @@ def test_after_a_rank_is_killed_both_nodes_restore_from_memory_in_the_same_alloc
     assert [(data["step"], data["is_from_memory"]) for data in started] == [(0, False), (20, True)]
     for rank in (0, 1):
         assert f"rank {rank} has {820 * (rank + 1)}" in output(shared)
-    assert [line["State"] for line in cluster.history(job)] == ["COMPLETED"], "no other attempt of Slurm"
+    # No other attempt of Slurm.
+    cluster.wait_history(job, "COMPLETED")
     cluster.wait_until(lambda: not left_of(shared), "nothing is left")
 
 
@@ -80,8 +83,8 @@ def test_when_srun_is_killed_the_ranks_save_and_the_job_goes_on_where_they_stopp
     job = submit(cluster, shared, TOGETHER, 150, "slow")
     cluster.wait_until(lambda: list(shared.glob("job/checkpoints/*/manifest.json")), "a checkpoint")
     sruns = [p for p in left_of(shared) if name_of(p) == "srun" and "lastgood.launch.agent" not in words_of(p)]
-    for srun in sruns:
-        srun.kill()
+    # It is two processes, of which one ends with the other.
+    machine.send(sruns, signal.SIGKILL)
     assert cluster.wait_ended(job, 120) == "COMPLETED", output(shared)
     (stopped,) = (e.data for e in read_events(open_job(shared / "job"), 1) if e.kind == "stopping" and "step" in e.data)
     (started,) = (e.data for e in read_events(open_job(shared / "job"), 2) if e.kind == "started")

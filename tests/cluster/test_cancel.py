@@ -7,7 +7,7 @@ from . import machine
 from .queue import own_segments, queued
 from .slurm import SlurmCluster
 from .test_chains import chain
-from .work import Work
+from .work import Work, fault
 
 
 def check_saved_and_left(work: Work, *, attempts: int = 1) -> None:
@@ -65,9 +65,10 @@ def test_where_the_job_would_ask_for_a_requeue_it_does_not_after_scancel(cluster
 
 def test_a_job_cancelled_before_it_could_save_is_not_gone_on_with(cluster: SlurmCluster, shared: Path) -> None:
     """Killed at once, the launcher can neither write down that it was cancelled nor cancel what waits behind it."""
-    work = Work(cluster, shared, steps=1000)
+    # It is killed in a step, before it gets to a point where it could save.
+    work = Work(cluster, shared, steps=1000, faults=[fault(30, "wait", after=shared / "never")])
     segments = chain(work, 3, "--nodelist=n1", script=work.script())
-    work.wait_step(25)
+    work.wait_step(30)
     cluster.cancel(segments[0])
     machine.send(cluster.processes_of_node("n1"), signal.SIGKILL)
     assert cluster.wait_ended(segments[0]) == "CANCELLED"
@@ -81,14 +82,19 @@ def test_a_job_cancelled_before_it_could_save_is_not_gone_on_with(cluster: Slurm
 def test_cancelled_while_slurmctld_goes_away_the_job_saves_and_stays_away(cluster: SlurmCluster, shared: Path) -> None:
     """Nobody can tell the launchers why they were asked to stop, and srun waits for slurmctld until it is killed. One job
     would be requeued for its exit code, one is the first of a chain."""
-    work, chained = Work(cluster, shared / "one", steps=1000), Work(cluster, shared / "chain", steps=1000)
+    is_away = shared / "slurmctld-is-away"
+    waits = [fault(30, "wait", after=is_away)]
+    work, chained = (Work(cluster, shared / name, steps=1000, faults=waits) for name in ("one", "chain"))
     job_id = work.submit("--nodelist=n1")
     segments = chain(chained, 3, "--exclude=n1", script=chained.script())
     for one in (work, chained):
-        one.wait_step(25)
+        one.wait_step(30)
     cluster.cancel(job_id)
     cluster.cancel(segments[0])
+    for one in (work, chained):
+        one.wait_text(" CANCELLED AT ")
     cluster.stop_controller()
+    is_away.touch()
     for name in cluster.nodes:
         cluster.wait_until(lambda name=name: not cluster.processes_of_node(name), f"nothing runs on {name}")
     cluster.start_controller()

@@ -29,7 +29,7 @@ def test_a_chain_goes_on_at_each_limit_and_ends_with_the_segment_that_finishes(
 ) -> None:
     """Two segments do the work, and the third is taken out of the queue. Another job of the user that waits for the chain
     is left alone."""
-    work = Work(cluster, shared, steps=200)
+    work = Work(cluster, shared, steps=300)
     ids = chain(work, 3, script=work.script())
     evaluation = work.submit(f"--dependency=afterany:{ids[0]}", "--job-name=batch.sh", script="#!/bin/sh\nsleep 0.1\n")
     work.wait_step(45)
@@ -46,7 +46,7 @@ def test_a_chain_goes_on_at_each_limit_and_ends_with_the_segment_that_finishes(
 
 def test_the_tasks_of_a_chained_array_are_segments_of_one_job(cluster: SlurmCluster, shared: Path) -> None:
     """Numbers with gaps: the first two tasks do the work, the third is not needed."""
-    work = Work(cluster, shared, steps=200)
+    work = Work(cluster, shared, steps=300)
     array = work.submit("--array=1,5,9%1", script=work.script("--chained"))
     work.wait_step(45)
     signal_task(cluster, f"{array}_1")
@@ -61,7 +61,7 @@ def test_the_tasks_of_a_chained_array_are_segments_of_one_job(cluster: SlurmClus
 
 def test_the_tasks_of_an_array_are_jobs_of_their_own(cluster: SlurmCluster, shared: Path) -> None:
     """One of them is interrupted, and comes back; the others do not notice."""
-    works = {task: Work(cluster, shared / f"task-{task}", steps=150) for task in (1, 2, 3)}
+    works = {task: Work(cluster, shared / f"task-{task}", steps=300) for task in (1, 2, 3)}
     script = works[1].script()
     for name, place in (("job", "%a"), ("results", "'\"$SLURM_ARRAY_TASK_ID\"'")):
         script = script.replace(f"{shared}/task-1/{name}", f"{shared}/task-{place}/{name}")
@@ -130,7 +130,7 @@ def test_a_task_that_may_not_be_requeued_goes_on_as_the_same_task_with_the_same_
     cluster: SlurmCluster, shared: Path
 ) -> None:
     """Its own segment is a task of another array, and has the same job, output and resources."""
-    works = {task: Work(cluster, shared / f"task-{task}", steps=150) for task in (4, 6)}
+    works = {task: Work(cluster, shared / f"task-{task}", steps=300) for task in (4, 6)}
     script = works[4].script()
     for name, place in (("job", "%A-%a"), ("results", "'\"$SLURM_ARRAY_TASK_ID\"'")):
         script = script.replace(f"{shared}/task-4/{name}", f"{shared}/task-{place}/{name}")
@@ -167,7 +167,7 @@ def test_a_task_that_may_not_be_requeued_goes_on_as_the_same_task_with_the_same_
 def test_a_task_asks_for_a_requeue_of_itself_alone(cluster: SlurmCluster, shared: Path) -> None:
     """The last task of an array has the array's own number: a requeue of that number would start all tasks again."""
     cluster.configure(RequeueExit="")
-    works = {task: Work(cluster, shared / f"task-{task}", steps=250) for task in (1, 2)}
+    works = {task: Work(cluster, shared / f"task-{task}", steps=300) for task in (1, 2)}
     script = works[1].script()
     for name, place in (("job", "%a"), ("results", "'\"$SLURM_ARRAY_TASK_ID\"'")):
         script = script.replace(f"{shared}/task-1/{name}", f"{shared}/task-{place}/{name}")

@@ -75,14 +75,14 @@ def test_a_node_dies_during_a_save(cluster: SlurmCluster, shared: Path, ranks: i
 
 
 def test_a_node_dies_during_a_commit(cluster: SlurmCluster, shared: Path) -> None:
-    """All is written and flushed but the one rename: every rename is held back here for 3 s."""
+    """All is written and flushed but the one rename: every rename is held back here for 10 s."""
     work = Work(cluster, shared, steps=300, every=20)
     job_id = work.submit()
     work.wait_until(lambda: work.event_steps(1, "committed")[-1:] == [20], "step 20 is committed")
     (keeper,) = [p for p in cluster.processes_of_node("n1") if any("keeper/__main__.py" in w for w in words_of(p))]
     renames = "rename,renameat,renameat2"
     words = ["strace", "-f", "-qq", "-o", "/dev/null", "-p", str(keeper.pid)]
-    tracer = subprocess.Popen([*words, "-e", f"trace={renames}", "-e", f"inject={renames}:delay_enter=3s"])
+    tracer = subprocess.Popen([*words, "-e", f"trace={renames}", "-e", f"inject={renames}:delay_enter=10s"])
     try:
         found = (work.job / "checkpoints").glob
         work.wait_until(lambda: any(found("*/manifest.json*.part")), "a checkpoint is about to be committed")
@@ -113,7 +113,7 @@ def test_a_node_dies_while_the_job_waits_for_its_restart(cluster: SlurmCluster, 
 
 def test_an_operator_requeues_the_job(cluster: SlurmCluster, shared: Path) -> None:
     """No failure, and nothing is lost."""
-    work = Work(cluster, shared, steps=200)
+    work = Work(cluster, shared, steps=300)
     job_id = work.submit("--time=60", script=work.script("--max-restarts", "1"))
     work.wait_step(45)
     cluster.run("scontrol", "requeue", str(job_id))
@@ -125,13 +125,16 @@ def test_an_operator_requeues_the_job(cluster: SlurmCluster, shared: Path) -> No
 
 
 def test_slurmctld_crashes_and_comes_back_while_the_job_computes(cluster: SlurmCluster, shared: Path) -> None:
-    work = Work(cluster, shared, steps=300)
+    work = Work(cluster, shared, steps=500)
     job_id = work.submit()
     cluster.wait_for(job_id, "RUNNING")
-    running = time.time()
-    state = cluster.directory / "state" / "job_state"
     # What it has not written down yet it forgets, and would start the job a second time: that is Slurm's own affair.
-    work.wait_until(lambda: state.exists() and state.stat().st_mtime > running, "slurmctld has saved its state")
+    running = time.time()
+    work.wait_until(lambda: cluster.state_saved_at() > running, "slurmctld has saved its state")
+    # That may still be the state from before, written late; the next one is from after it.
+    saved = cluster.state_saved_at()
+    cluster.run("scontrol", "update", f"JobId={job_id}", "Comment=runs")
+    work.wait_until(lambda: cluster.state_saved_at() > saved, "slurmctld has saved its state again")
     work.wait_step(45)
     cluster.stop_controller(crash=True)
     work.wait_step(work.reached() + 60)

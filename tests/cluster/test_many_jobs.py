@@ -154,10 +154,9 @@ class Storm:
 
     def _kill_controller(self) -> bool:
         # What it has not saved is lost with it, and a segment that was just submitted would be, too.
-        saved = self._cluster.directory / "state" / "job_state"
-        before = saved.stat().st_mtime_ns
+        before = self._cluster.state_saved_at()
         end = time.monotonic() + 6
-        while saved.stat().st_mtime_ns == before and time.monotonic() < end:
+        while self._cluster.state_saved_at() <= before and time.monotonic() < end:
             time.sleep(0.01)
         self._cluster.stop_controller(crash=True)
         time.sleep(self._chance.uniform(0.5, 4))

@@ -32,12 +32,15 @@ def check_done_at_once(cluster: SlurmCluster, work: Work, job_id: int) -> None:
 
 
 def test_either_of_two_ranks_is_killed(cluster: SlurmCluster, shared: Path) -> None:
-    deaths = [fault(25, "kill", rank=1, attempt=1), fault(125, "kill", rank=0, attempt=2)]
-    work = Work(cluster, shared, ranks=2, steps=180, faults=deaths)
+    # The second and the third attempt do not end before it was seen that they run.
+    deaths = [fault(25, "kill", rank=1, attempt=1), fault(125, "kill", rank=0, attempt=2, after=shared / "seen-2")]
+    waits = fault(150, "wait", attempt=3, after=shared / "seen-3")
+    work = Work(cluster, shared, ranks=2, steps=180, faults=[*deaths, waits])
     job_id = work.submit("--time=60")
     for attempt, step in ((2, 22), (3, 125)):
         work.wait_text(f"step {step} of rank 1 in attempt {attempt}")
         assert attempts_running(cluster) == [str(attempt)] * 2
+        (shared / f"seen-{attempt}").touch()
     check_done_at_once(cluster, work, job_id)
     assert work.outcomes() == ["killed", "killed", "finished"]
     starts = [work.event(number, "started") for number in (2, 3)]
@@ -46,10 +49,13 @@ def test_either_of_two_ranks_is_killed(cluster: SlurmCluster, shared: Path) -> N
 
 
 def test_one_of_two_ranks_stands_still(cluster: SlurmCluster, shared: Path) -> None:
-    work = Work(cluster, shared, ranks=2, steps=60, faults=[fault(35, "hang", rank=1)])
+    seen = shared / "seen"
+    faults = [fault(35, "hang", rank=1), fault(50, "wait", attempt=2, after=seen)]
+    work = Work(cluster, shared, ranks=2, steps=60, faults=faults)
     job_id = work.submit(script=work.script("--hang-timeout", "15s"))
     work.wait_text("step 36 of rank 1 in attempt 2")
     assert attempts_running(cluster) == ["2", "2"]
+    seen.touch()
     check_done_at_once(cluster, work, job_id)
     assert work.outcomes() == ["hang", "finished"]
     # Both are asked: who waits for whom is seen in both.

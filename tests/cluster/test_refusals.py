@@ -25,7 +25,8 @@ def test_a_job_in_the_memory_of_a_node_is_refused(cluster: SlurmCluster, shared:
         assert cluster.wait_ended(job_id) == "FAILED"
         assert "is in the memory of this node (tmpfs)" in work.text()
         assert "step 1 " not in work.text()
-        assert len(cluster.history(job_id)) == 1, "not requeued"
+        # Not requeued.
+        cluster.wait_history(job_id, "FAILED")
     finally:
         for path in sorted(work.job.rglob("*"), reverse=True):
             path.rmdir() if path.is_dir() else path.unlink()

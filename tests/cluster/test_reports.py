@@ -15,7 +15,7 @@ from .work import Work
 
 
 def test_a_job_that_was_preempted_was_queued_between_its_allocations(cluster: SlurmCluster, shared: Path) -> None:
-    work = Work(cluster, shared)
+    work = Work(cluster, shared, steps=300)
     metrics = shared / "job.prom"
     script = work.script("--metrics", str(metrics), command=work.python())
     job_id = work.submit("--partition=main", "--nodelist=n1", "--gres=gpu:2", "--requeue", script=script)
@@ -37,7 +37,7 @@ def test_a_job_that_was_preempted_was_queued_between_its_allocations(cluster: Sl
     # By Slurm's own times, in whole seconds, the second run begins before the attempt in it, and the first ends after.
     first, second = (
         datetime.fromisoformat(row[name]).timestamp()
-        for row, name in zip(cluster.history(job_id), ("End", "Start"), strict=True)
+        for row, name in zip(cluster.wait_history(job_id, "PREEMPTED", "COMPLETED"), ("End", "Start"), strict=True)
     )
     assert ended - 2 <= first <= second <= began + 2
     shares = {share.kind: share for share in report.shares}

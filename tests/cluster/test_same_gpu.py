@@ -19,7 +19,7 @@ def script(work: Work, models: dict[str, str]) -> str:
 
 
 def test_a_job_that_comes_to_other_gpus_goes_on_where_they_are_the_same(cluster: SlurmCluster, shared: Path) -> None:
-    work = Work(cluster, shared, steps=100)
+    work = Work(cluster, shared, steps=300)
     job_id = work.submit(script=script(work, {"n1": "A100", "n2": "H100", "n3": "A100", "n4": "H100"}))
     work.wait_step(25)
     cluster.run("scontrol", "update", "NodeName=n1", "State=DRAIN", "Reason=test")
@@ -40,7 +40,7 @@ def test_a_job_that_comes_to_other_gpus_goes_on_where_they_are_the_same(cluster:
 
 
 def test_a_job_that_is_bound_to_a_node_with_other_gpus_is_refused(cluster: SlurmCluster, shared: Path) -> None:
-    work = Work(cluster, shared, steps=100)
+    work = Work(cluster, shared, steps=300)
     text = script(work, {"n1": "A100", "n2": "H100"})
     first = work.submit("--nodelist=n1", script=text)
     work.wait_step(25)

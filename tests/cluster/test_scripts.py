@@ -44,7 +44,7 @@ def test_the_signal_reaches_the_launcher_where_the_shell_does_not_die_of_it(
     save."""
     jobs = {}
     for name in ("exec", "trap", "plain"):
-        work = Work(cluster, shared / name, steps=150)
+        work = Work(cluster, shared / name, steps=300)
         jobs[name] = work, work.submit("--nodelist=n1", script=script(work, ENDS[name]))
     for work, _ in jobs.values():
         work.wait_step(35)

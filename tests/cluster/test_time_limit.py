@@ -33,9 +33,10 @@ def test_before_the_limit_the_job_saves_and_goes_on_by_requeue_or_by_a_segment_o
         assert work.attempts > 1 and work.outcomes() == ["time limit"] * (work.attempts - 1) + ["finished"], work.text()
         assert work.done_twice() == 0
         assert "time limit: asked the command to save and stop" in work.text()
-    rows = [(row["State"], row["ExitCode"]) for row in cluster.history(job_id)]
-    assert rows == [("REQUEUED", "75:0")] * (requeued.attempts - 1) + [("COMPLETED", "0:0")]
-    assert [row["State"] for row in cluster.history(first)] == ["FAILED"]
+    again = requeued.attempts - 1
+    rows = cluster.wait_history(job_id, *["REQUEUED"] * again, "COMPLETED")
+    assert [row["ExitCode"] for row in rows] == ["75:0"] * again + ["0:0"]
+    cluster.wait_history(first, "FAILED")
     chains = {alone.event(n, "allocation")["chain"] for n in range(1, alone.attempts + 1)}
     assert chains == {str(first)}
     assert len(own_segments(alone)) == alone.attempts

@@ -232,7 +232,7 @@ def fault(
     node: str = "any",
     after: Path | None = None,
 ) -> dict[str, Any]:
-    """`how`: kill, bus, device, network, hang, raise, quit (with 0), again (with 75). It strikes where the restart count
+    """`how`: kill, bus, device, network, hang, raise, quit (with 0), again (with 75), wait (for `after`). It strikes where the restart count
     of Slurm, our attempt and the node are these, and not before there is the file `after`."""
     where = {"step": step, "rank": rank, "restart": restart, "attempt": attempt, "node": node}
     return {**where, "how": how, "after": os.fspath(after or "")}
