@@ -52,7 +52,7 @@ def test_preempted_while_a_save_is_being_written_the_job_has_that_save_or_the_on
 ) -> None:
     """The write of 80 MB is held back to 20 MB/s: it is under way when the signal comes, and the save on demand, which
     knows no such limit, still fits."""
-    work = Work(cluster, shared, steps=100, every=20, size=10_000_000, pause_s=0.1, slow_write="20MB/s")
+    work = Work(cluster, shared, steps=80, every=20, size=10_000_000, pause_s=0.1, slow_write="20MB/s")
     job_id = work.submit("--partition=main", "--nodelist=n1", "--mem=2000")
     _preempted_and_finished(work, job_id, at_step=22)
     cluster.wait_history(job_id, "PREEMPTED", "COMPLETED")

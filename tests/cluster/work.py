@@ -6,8 +6,11 @@ import re
 import shlex
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from journals import whole_lines
 
@@ -192,7 +195,25 @@ class Work:
         try:
             wait_until(true, what, limit_s)
         except AssertionError as error:
-            raise AssertionError(f"{error}\n--- output of the job\n{self.text()[-6000:]}") from None
+            parts = [
+                str(error),
+                "--- output of the job",
+                self.text()[-6000:],
+                "--- what runs on the nodes",
+                *self._running(),
+            ]
+            raise AssertionError("\n".join(parts)) from None
+
+    def _running(self) -> list[str]:
+        """Each process of the cluster's jobs: where it is, its state, what it waits for in the kernel, and its command line."""
+        lines = []
+        for node in self.cluster.nodes:
+            for process in self.cluster.processes_of_node(node):
+                with suppress(psutil.Error, OSError):
+                    waits_in = Path(f"/proc/{process.pid}/wchan").read_text()
+                    words = " ".join(process.cmdline())[:200]
+                    lines.append(f"{node} {process.pid} of {process.ppid()} {process.status()} in {waits_in}: {words}")
+        return lines
 
     def done_twice(self, rank: int = 0) -> int:
         """Steps that a rank did more than once."""
