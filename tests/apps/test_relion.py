@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -19,6 +20,7 @@ from lastgood.launch.process import name_of
 from launch.conftest import LIMIT_S, Ended, Launcher, launcher, wait_for  # noqa: F401 - a fixture
 
 from .conftest import HERE, assert_loss_is_known, need
+from .held import Holds
 
 pytestmark = pytest.mark.slow
 
@@ -74,6 +76,11 @@ class Classification:
         self.launcher = launcher
         self.directory = launcher.directory
         self.out = self.directory / "out"
+        self.holds = Holds(launcher, "relion_refine", "--o")
+
+    def hold(self, iteration: int) -> int:
+        """The next start where it begins to write an iteration: its first file is there, and empty."""
+        return self.holds.add("openat", 1, f"out/run_it{iteration:03d}_optimiser.star")
 
     def words(self, *more: str, iterations: int = ITERATIONS, options: tuple[str, ...] = ()) -> list[str]:
         return ["--app", "relion", *options, "--", "relion_refine", *OPTIONS, "--iter", str(iterations), *more]
@@ -152,10 +159,11 @@ def test_undisturbed_it_ends_with_what_the_program_alone_gives(
 def test_killed_after_an_iteration_it_goes_on_from_the_newest_whole_one(
     classification: Classification, particles: Path, undisturbed: Path, number: signal.Signals
 ) -> None:
+    hold = classification.hold(3)
     process = classification.start()
-    relion = classification.process()
-    classification.wait_for_iteration(2)
-    relion.send_signal(number)
+    classification.holds.wait(hold).send_signal(number)
+    # Any other signal than SIGKILL is heard of when it runs.
+    classification.holds.let_go(hold)
     assert classification.launcher.end_of(process).code == 0
     assert classification.launcher.outcomes() == ["killed", "finished"]
     step = classification.launcher.event(2, "started")["step"]
@@ -173,7 +181,8 @@ def test_killed_at_a_random_moment_it_goes_on_from_the_newest_whole_iteration(
     relion = classification.process()
     wait_for(lambda: classification.file(0, "optimiser.star").exists(), "the first file")
     time.sleep(random.Random(seed).uniform(0.0, 1.0))
-    relion.send_signal((signal.SIGKILL, signal.SIGTERM)[seed % 2])
+    with suppress(psutil.NoSuchProcess):
+        relion.send_signal((signal.SIGKILL, signal.SIGTERM)[seed % 2])
     ended = classification.launcher.end_of(process)
     assert ended.code == 0
     outcomes = classification.launcher.outcomes()
