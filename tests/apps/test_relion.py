@@ -78,9 +78,9 @@ class Classification:
         self.out = self.directory / "out"
         self.holds = Holds(launcher, "relion_refine", "--o")
 
-    def hold(self, iteration: int) -> int:
+    def hold(self, iteration: int, *, is_read_before: bool = False) -> int:
         """The next start where it begins to write an iteration: its first file is there, and empty."""
-        return self.holds.add("openat", 1, f"out/run_it{iteration:03d}_optimiser.star")
+        return self.holds.add("openat", 1 + is_read_before, f"out/run_it{iteration:03d}_optimiser.star")
 
     def words(self, *more: str, iterations: int = ITERATIONS, options: tuple[str, ...] = ()) -> list[str]:
         return ["--app", "relion", *options, "--", "relion_refine", *OPTIONS, "--iter", str(iterations), *more]
@@ -206,9 +206,10 @@ def test_one_iteration_per_process_gives_the_same_whatever_kills_it(
         given = ["--continue", f"out/run_it{iteration - 1:03d}_optimiser.star"] if iteration > 1 else []
         refine(reference, "--iter", str(iteration), *given)
     for iteration in range(1, 5):
+        hold = classification.hold(iteration) if iteration == 3 else None
         process = classification.start(iterations=iteration)
-        if iteration == 3:
-            classification.process().kill()
+        if hold is not None:
+            classification.holds.wait(hold).kill()
         assert classification.launcher.end_of(process).code == 0
     assert "killed" in classification.launcher.outcomes()
     assert_same(classification.out, reference / "out", 4)
@@ -218,11 +219,10 @@ def test_killed_again_while_it_writes_its_checkpoint_anew_it_loses_at_most_one_i
     classification: Classification, particles: Path, undisturbed: Path
 ) -> None:
     classification.take(undisturbed, 3)
-    before = classification.file(3, "optimiser.star").stat().st_mtime_ns
+    hold = classification.hold(3, is_read_before=True)
     process = classification.start()
-    relion = classification.process()
-    # It has just been opened for writing.
-    wait_for(lambda: classification.file(3, "optimiser.star").stat().st_mtime_ns != before, "the first file")
+    relion = classification.holds.wait(hold)
+    assert classification.file(3, "optimiser.star").stat().st_size == 0
     relion.kill()
     assert classification.launcher.end_of(process).code == 0
     step = classification.launcher.event(2, "started")["step"]
