@@ -2,17 +2,16 @@
 
 import re
 import shutil
-import signal
 import subprocess
 from pathlib import Path
 
 import psutil
 import pytest
 
-from lastgood.launch.process import name_of
-from launch.conftest import LIMIT_S, Ended, Launcher, wait_for
+from launch.conftest import LIMIT_S, Ended, Launcher
 
 from .conftest import assert_loss_is_known, need, refuse_to_save
+from .held import Holds
 
 pytestmark = pytest.mark.slow
 
@@ -101,6 +100,7 @@ class Pw:
         shutil.copy(pseudopotential, self.directory)
         (self.directory / "md.in").write_text(DYNAMICS)
         (self.directory / "scf.in").write_text(SELF_CONSISTENCY)
+        self.holds = Holds(launcher, "pw.x", "-i")
 
     def words(self, name: str) -> list[str]:
         return ["--app", "quantum-espresso", "--", "pw.x", "-i", name]
@@ -117,8 +117,15 @@ class Pw:
         except (OSError, IndexError, ValueError):
             return 0
 
-    def process(self) -> psutil.Process:
-        return next(p for p in self.launcher.survivors() if name_of(p) == "pw.x")
+    def hold_in_iteration_3(self) -> int:
+        """The next start of scf.in where it looks whether it is to stop: twice in each iteration, and three times before."""
+        return self.holds.add("access", 8, "h2.EXIT")
+
+    def wait_for_iteration_3(self, hold: int) -> psutil.Process:
+        process = self.holds.wait(hold)
+        self.launcher.wait_for_output("iteration #  3")
+        assert "iteration #  4" not in self.launcher.output()
+        return process
 
 
 @pytest.fixture
@@ -131,10 +138,13 @@ def energies(text: str) -> list[float]:
 
 
 def test_dynamics_that_are_killed_make_as_many_steps_as_undisturbed(pw: Pw, undisturbed: dict[str, str]) -> None:
+    # It opens this file twice in each step, to read and to write it.
+    hold = pw.holds.add("openat", 2 * 6 + 1, "./tmp/h2.md")
     process = pw.start("md.in")
-    wait_for(lambda: pw.step() >= 5 or process.poll() is not None, "five steps")
+    running = pw.holds.wait(hold)
+    assert pw.step() >= 5
     refuse_to_save(pw.launcher, "the description of Quantum ESPRESSO has no [save]")
-    pw.process().kill()
+    running.kill()
     ended = pw.launcher.end_of(process)
     assert ended.code == 0 and f"step {STEPS} of {STEPS} is reached" in ended.err
     assert "resuming from ./tmp/h2.save" in ended.err
@@ -147,9 +157,10 @@ def test_dynamics_that_are_killed_make_as_many_steps_as_undisturbed(pw: Pw, undi
 
 
 def test_self_consistency_that_is_stopped_goes_on_to_the_same_energy(pw: Pw, undisturbed: dict[str, str]) -> None:
+    hold = pw.hold_in_iteration_3()
     process = pw.start("scf.in")
-    pw.launcher.wait_for_output("iteration #  3")
-    process.send_signal(signal.SIGTERM)
+    pw.wait_for_iteration_3(hold)
+    pw.holds.stop(hold)
     ended = pw.launcher.end_of(process)
     assert ended.code == 75 and "JOB DONE." in ended.out
     ended = pw.run("scf.in")
@@ -159,9 +170,9 @@ def test_self_consistency_that_is_stopped_goes_on_to_the_same_energy(pw: Pw, und
 
 
 def test_self_consistency_that_is_killed_before_it_saved_begins_anew(pw: Pw) -> None:
+    hold = pw.hold_in_iteration_3()
     process = pw.start("scf.in")
-    pw.launcher.wait_for_output("iteration #  3")
-    pw.process().kill()
+    pw.wait_for_iteration_3(hold).kill()
     ended = pw.launcher.end_of(process)
     assert ended.code == 0 and pw.launcher.outcomes() == ["killed", "finished"]
     assert ended.err.count("fresh start") == 2
