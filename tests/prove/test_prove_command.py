@@ -1,5 +1,6 @@
 """`lastgood prove` as its user meets it: the page, the exit codes, JSON, JUnit, and bad calls."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -18,8 +19,11 @@ from lastgood.prove.page import page
 
 
 def lastgood(directory: Path, *words: object) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "lastgood", "prove", *map(str, words)]
-    return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=120, check=False)
+    command = [sys.executable, "-c", loops.LASTGOOD, "prove", *map(str, words)]
+    looks = {"LOOKS": str(directory.with_name("looks"))}
+    return subprocess.run(
+        command, cwd=directory, env={**os.environ, **looks}, capture_output=True, text=True, timeout=120, check=False
+    )
 
 
 @pytest.fixture

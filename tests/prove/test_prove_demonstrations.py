@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
+import prove_loops as loops
 import pytest
 
 from apps.conftest import make_run_input  # noqa: F401 - a fixture
@@ -41,9 +42,9 @@ def prove(tmp_path: Path) -> Prove:
 
 def answer_of(words: list[str], directory: Path, runs: Path) -> ProveAnswer:
     done = subprocess.run(
-        [sys.executable, "-m", "lastgood", "prove", "--keep", str(runs), *words],
+        [sys.executable, "-c", loops.LASTGOOD, "prove", "--keep", str(runs), *words],
         cwd=directory,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "LOOKS": str(directory.with_name("looks"))},
         capture_output=True,
         text=True,
         timeout=LIMIT_S,

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import prove_loops as loops
 import pytest
 
 from lastgood.cli.main import main
@@ -87,6 +88,9 @@ while s < 24:
     x = (3.9 * x * (5 - x) / 5) % 4.7
     s += 1
     y += x
+    looks = os.path.getsize(os.environ["LOOKS"])
+    while os.path.getsize(os.environ["LOOKS"]) == looks:
+        time.sleep(0.001)
     time.sleep(0.02)
     {show}
     if s % 8 == 0:
@@ -102,8 +106,8 @@ def proof(directory: Path, show: str, end: str, *options: str) -> dict[str, Any]
     done = subprocess.run(
         [
             sys.executable,
-            "-m",
-            "lastgood",
+            "-c",
+            loops.LASTGOOD,
             "prove",
             "--kills",
             "1",
@@ -114,7 +118,7 @@ def proof(directory: Path, show: str, end: str, *options: str) -> dict[str, Any]
             "loop.py",
         ],
         cwd=directory,
-        env={**os.environ, "TMPDIR": str(directory.parent)},
+        env={**os.environ, "TMPDIR": str(directory.parent), "LOOKS": str(directory.with_name("looks"))},
         capture_output=True,
         text=True,
         timeout=120,

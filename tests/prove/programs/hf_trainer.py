@@ -18,10 +18,14 @@ model = GPT2LMHeadModel(GPT2Config(vocab_size=64, n_positions=16, n_embd=32, n_l
 
 
 class Step(TrainerCallback):
-    """Tells the step; and waits, for a model of this size would be trained before it can be killed."""
+    """Tells the step; and waits until whoever is to kill this has looked: a model of this size would be trained before."""
 
     def on_step_end(self, args, state, control, **others):
         print(f"step {state.global_step}", flush=True)
+        looks = os.environ.get("LOOKS")
+        before = os.path.getsize(looks) if looks else -1
+        while looks and os.path.getsize(looks) == before:
+            time.sleep(0.001)
         time.sleep(0.06)
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import time
 
 import pytorch_lightning as L
 import torch
@@ -25,6 +26,11 @@ class Net(L.LightningModule):
         x, y = batch
         loss = nn.functional.mse_loss(self.layers(x), y)
         print(f"step {self.global_step + 1} loss {loss.item():.9g}", flush=True)
+        # Whoever is to kill this sees each step.
+        looks = os.environ.get("LOOKS")
+        before = os.path.getsize(looks) if looks else -1
+        while looks and os.path.getsize(looks) == before:
+            time.sleep(0.001)
         return loss
 
     def on_save_checkpoint(self, checkpoint):

@@ -49,6 +49,14 @@ def save(step, epoch, batch):
     os.replace(name_of(step) + ".tmp", name_of(step))
 
 
+def wait_for_a_look():
+    """Where a test counts the looks of whoever is to kill this, they see each step, however busy the machine is."""
+    looks = os.environ.get("LOOKS")
+    before = os.path.getsize(looks) if looks else -1
+    while looks and os.path.getsize(looks) == before:
+        time.sleep(0.001)
+
+
 def newest():
     found = glob.glob("out/*.pt")
     if options.mistake == "unpadded-names":
@@ -78,6 +86,7 @@ while step < options.steps:
         optimizer.step()
         step, batch = step + 1, batch + 1
         print(f"step {step} loss {loss.item():.9g}", flush=True)
+        wait_for_a_look()
         time.sleep(options.pause)
         if step % options.save_every == 0:
             save(step, epoch, batch)
