@@ -36,7 +36,7 @@ _TURN_S = 0.25
 _ALIVE_S = 2.0
 """How often the launcher hears from us if there is nothing to say."""
 
-_SUCCESSOR_S = 8.0
+_SUCCESSOR_S = 30.0
 """How long a launcher that lives takes at most to start another agent in our place."""
 
 _NOT_FOR_US = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
