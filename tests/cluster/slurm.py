@@ -188,7 +188,7 @@ class SlurmCluster:
     def _check_running(self, *daemons: str) -> None:
         for daemon in daemons:
             code = self._daemons[daemon].poll()
-            assert code is None, f"{daemon} ended with {code}\n{self._evidence()}"
+            assert code is None, f"{daemon} ended with {code}\n{self.evidence()}"
 
     def _all_idle_at_start(self) -> bool:
         self._check_running(*self._daemons)
@@ -235,7 +235,7 @@ class SlurmCluster:
         )
 
     def _check(self, done: subprocess.CompletedProcess[str]) -> str:
-        assert done.returncode == 0, f"{done.args}: {done.returncode}\n{done.stdout}{done.stderr}\n{self._evidence()}"
+        assert done.returncode == 0, f"{done.args}: {done.returncode}\n{done.stdout}{done.stderr}\n{self.evidence()}"
         return done.stdout
 
     def submit(self, script: str | Path, *options: str, directory: Path | None = None) -> int:
@@ -324,10 +324,12 @@ class SlurmCluster:
     def wait_until(
         self, true: Callable[[], object], what: str, limit_s: float = LIMIT_S, job_id: int | None = None
     ) -> None:
-        """Waits; a failure shows the job, its output, the queue and the daemons' logs."""
-        machine.wait_until(true, f"{self.name}: {what}", limit_s, lambda: self._evidence(job_id))
+        """Waits; a failure shows the evidence."""
+        machine.wait_until(true, f"{self.name}: {what}", limit_s, lambda: self.evidence(job_id))
 
-    def _evidence(self, job_id: int | None = None) -> str:
+    def evidence(self, job_id: int | None = None) -> str:
+        """The job, its output, the queue and the daemons' logs."""
+
         def tail(name: str, lines: int) -> str:
             try:
                 return "\n".join((self.directory / name).read_text(errors="replace").splitlines()[-lines:])
@@ -335,9 +337,10 @@ class SlurmCluster:
                 return ""
 
         parts = {name: tail(name, 12) for name in ("mariadbd.log", "slurmdbd.log", "slurmctld.out", "slurmd.out")}
-        parts["slurmctld.log"] = tail("slurmctld.log", 40)
+        parts["slurmctld.log"] = tail("slurmctld.log", 80)
         if job_id is not None:
             parts["output"] = tail(f"slurm-{job_id}.out", 40)
+            parts |= {f"{name}.log": tail(f"{name}.log", 25) for name in self.nodes}
         words = {"sinfo": ["sinfo", "-N", "-l"], "queue": ["squeue", "-a"]}
         if job_id is not None:
             words["job"] = ["scontrol", "show", "job", str(job_id)]

@@ -21,7 +21,7 @@ def lose(cluster: SlurmCluster, name: str) -> None:
 
 def check_done(cluster: SlurmCluster, work: Work, job_id: int, *states: str) -> None:
     """It has ended well, and nothing of it is left."""
-    assert cluster.wait_ended(job_id) == "COMPLETED", work.text()
+    assert cluster.wait_ended(job_id) == "COMPLETED", f"{work.text()}\n{cluster.evidence(job_id)}"
     cluster.wait_history(job_id, *states, "COMPLETED")
     work.check_answer()
     assert work.is_finished
