@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -16,7 +17,7 @@ from lastgood.drill.fault import Call, Fault, Injected, Options, Scene
 from lastgood.drill.journal import FileJournal, read_journal
 from lastgood.drill.runner import Order, Runner
 from lastgood.drill.spec import parse_spec
-from lastgood.trial.deferring import deferred_signals
+from lastgood.trial.deferring import EndedError, deferred_signals, ending_by_exception
 from lastgood.trial.place import make_place
 from lastgood.trial.processes import is_alive
 from lastgood.trial.target import Target, Way
@@ -163,6 +164,43 @@ def test_signals_wait_while_faults_are_undone() -> None:
         assert order == ["undone", "signal"]
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.usefixtures("handlers")
+def test_a_second_signal_does_not_end_what_the_first_has_begun_to_undo(second: signal.Signals) -> None:
+    now, undone = [100.0], []
+    with ending_by_exception(lambda: now[0]):
+        with pytest.raises(KeyboardInterrupt):
+            try:
+                signal.raise_signal(signal.SIGINT)
+            finally:
+                now[0] += 0.9
+                signal.raise_signal(second)
+                undone.append("all")
+        assert undone == ["all"]
+        # The first may have got lost: who asks again later is heard.
+        now[0] += 0.2
+        with pytest.raises(KeyboardInterrupt if second == signal.SIGINT else EndedError):
+            signal.raise_signal(second)
+
+
+@pytest.mark.usefixtures("handlers")
+def test_ctrl_c_that_a_shell_ignores_for_its_background_stays_ignored() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with ending_by_exception():
+        signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
 def test_a_journal_line_is_whole_and_a_torn_one_is_passed_over(tmp_path: Path) -> None:

@@ -172,22 +172,23 @@ def _drill(arguments: argparse.Namespace, call: "Call") -> int:
     if links := told_links_out(call.target):
         _say(links)
     request = _request(arguments, call, specs, seed)
-    try:
-        with ending_by_exception(), drill_slurm.pressure(arguments, request.root) as load_done:
-            drilled = run(request, _say)
-    except EndedError as ended:
-        _end(request, f"ended by signal {ended.number}")
-        return 128 + ended.number
-    except KeyboardInterrupt:
-        _end(request, "interrupted")
-        raise
-    except UsageError:
-        # Nothing was started that it could tell of.
-        _remove(request)
-        raise
-    except Exception:
-        _say(f"left as it is: {request.root}; drill.jsonl there says what was done, and whether it was undone")
-        raise
+    with ending_by_exception():
+        try:
+            with drill_slurm.pressure(arguments, request.root) as load_done:
+                drilled = run(request, _say)
+        except EndedError as ended:
+            _end(request, f"ended by signal {ended.number}")
+            return 128 + ended.number
+        except KeyboardInterrupt:
+            _end(request, "interrupted")
+            raise
+        except UsageError:
+            # Nothing was started that it could tell of.
+            _remove(request)
+            raise
+        except Exception:
+            _say(f"left as it is: {request.root}; drill.jsonl there says what was done, and whether it was undone")
+            raise
     is_left = request.is_kept or drilled.verdict.answer.value != "pass"
     if not is_left:
         _remove(request)

@@ -105,21 +105,21 @@ def execute(parsed: argparse.Namespace) -> int:
     root = root.resolve()
     is_kept = bool(parsed.keep)
     progress = Progress(os.isatty(2))
-    try:
-        with ending_by_exception():
+    with ending_by_exception():
+        try:
             proof = prove(_with_root(request, root), progress.look, progress.tell)
-        is_kept = bool(parsed.keep) or proof.verdict.answer is not Answer.IDENTICAL
-    except EndedError as ended:
-        output.note(f"ended by signal {ended.number}: nothing of the job runs")
-        return 128 + ended.number
-    except KeyboardInterrupt:
-        output.note("interrupted: nothing of the job runs")
-        return EXIT_INTERRUPTED
-    finally:
-        progress.end()
-        if not is_kept:
-            with deferred_signals():
-                remove(root)
+            is_kept = bool(parsed.keep) or proof.verdict.answer is not Answer.IDENTICAL
+        except EndedError as ended:
+            output.note(f"ended by signal {ended.number}: nothing of the job runs")
+            return 128 + ended.number
+        except KeyboardInterrupt:
+            output.note("interrupted: nothing of the job runs")
+            return EXIT_INTERRUPTED
+        finally:
+            progress.end()
+            if not is_kept:
+                with deferred_signals():
+                    remove(root)
     answer = document_of(proof, request.target.command, str(root) if is_kept else "")
     if parsed.junit:
         _write(Path(parsed.junit), junit(answer))

@@ -1,12 +1,16 @@
 """Signals that wait while a job is ended and faults are undone: a second Ctrl-C must not leave a process, or a full disk."""
 
+import math
 import os
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_ONE_WISH_S = 1.0
+"""Signals that come within it of one another are one wish to end. Not for ever: an exception can get lost in a callback."""
 
 
 class EndedError(BaseException):
@@ -18,13 +22,26 @@ class EndedError(BaseException):
 
 
 @contextmanager
-def ending_by_exception() -> Iterator[None]:
-    """SIGTERM and SIGHUP end what is inside like an exception does, with all that has to be undone. In the main thread."""
+def ending_by_exception(clock: Callable[[], float] = time.monotonic) -> Iterator[None]:
+    """SIGTERM, SIGHUP and Ctrl-C end what is inside like an exception does, with all that has to be undone. In the main thread.
+
+    A signal right after another is dropped: it would end what the first one has only begun to undo.
+    """
+    raised_at = -math.inf
 
     def end(number: int, frame: FrameType | None) -> None:
-        raise EndedError(number)
+        nonlocal raised_at
+        now = clock()
+        if now - raised_at < _ONE_WISH_S:
+            return
+        raised_at = now
+        raise KeyboardInterrupt if number == signal.SIGINT else EndedError(number)
 
-    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    numbers = [signal.SIGTERM, signal.SIGHUP]
+    # Where it is ignored, as in the background of a shell, it stays so.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        numbers.append(signal.SIGINT)
+    before = {number: signal.signal(number, end) for number in numbers}
     try:
         yield
     finally:
