@@ -17,6 +17,7 @@ from lastgood.drill.faults.nodes import check_hooks, run_hook
 from lastgood.drill.slurm_job import SlurmJob
 from lastgood.drill.spec import Kind, Spec
 from lastgood.launch.agent_step import SRUN
+from lastgood.schedulers.slurm_text import value_of
 
 _COMMAND_LIMIT_S = 120.0
 _LOOK_S = 0.05
@@ -130,7 +131,8 @@ class SlurmFault:
             f"--jobid={self._job.id}",
             f"--nodelist={self._job.state.nodes}",
         ]
-        words += [sys.executable, "-m", "lastgood.drill.slurm_victim", self._job.id, kind, rank]
+        cluster = value_of(self._job.commands.config(), "ClusterName")
+        words += [sys.executable, "-m", "lastgood.drill.slurm_victim", self._job.id, cluster, kind, rank]
         done = _run(words, self._look)
         for line in done.stdout.splitlines():
             if line.startswith("{"):

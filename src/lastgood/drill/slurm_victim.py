@@ -1,6 +1,6 @@
 """Kills one process of a Slurm job on the node on which it is started, and says so as a line of JSON.
 
-    srun --overlap --jobid=7 python -m lastgood.drill.slurm_victim JOB rank 0
+    srun --overlap --jobid=7 python -m lastgood.drill.slurm_victim 7 CLUSTER rank 0
 
 On a node that has no such process nothing is done and nothing is said.
 """
@@ -9,7 +9,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import psutil
 
@@ -21,8 +21,9 @@ _MOST_STEPS = 2**31
 """Numbers above are Slurm's own steps: the batch script, an interactive shell."""
 
 
-def main(job_id: str, kind: str, rank: str) -> int:
-    victim = _launcher(job_id) if kind == "launcher" else _rank(job_id, rank)
+def main(job_id: str, cluster: str, kind: str, rank: str) -> int:
+    found = _of_job(job_id, cluster)
+    victim = _launcher(found) if kind == "launcher" else _rank(found, rank)
     if victim is None:
         return 0
     at = time.time()
@@ -36,9 +37,9 @@ def main(job_id: str, kind: str, rank: str) -> int:
     return 0
 
 
-def _rank(job_id: str, rank: str) -> psutil.Process | None:
+def _rank(found: Sequence[psutil.Process], rank: str) -> psutil.Process | None:
     """What computes as this rank: of a step of the job, or of its batch script where it starts no step."""
-    found = [process for process in _of_job(job_id) if not processes.is_of_ours(process)]
+    found = [process for process in found if not processes.is_of_ours(process)]
     found = [process for process in found if processes.environment_of(process).get("SLURM_PROCID") == rank]
     in_steps = [process for process in found if _is_in_step(process)]
     if not in_steps and any(process.name() == "srun" for process in found):
@@ -47,16 +48,19 @@ def _rank(job_id: str, rank: str) -> psutil.Process | None:
     return next(iter(processes.leaves(in_steps or found)), None)
 
 
-def _launcher(job_id: str) -> psutil.Process | None:
-    return next((process for process in _of_job(job_id) if processes.is_launcher(process)), None)
+def _launcher(found: Sequence[psutil.Process]) -> psutil.Process | None:
+    return next((process for process in found if processes.is_launcher(process)), None)
 
 
-def _of_job(job_id: str) -> list[psutil.Process]:
+def _of_job(job_id: str, cluster: str) -> list[psutil.Process]:
     """On this node, without those of our own step."""
     found = []
     for process in psutil.process_iter():
         environment = processes.environment_of(process)
         if environment.get("SLURM_JOB_ID") != job_id or _node(environment) != _node(os.environ):
+            continue
+        # A machine may be of several clusters, each of which has a job of that number. srun does not always tell of which.
+        if environment.get("SLURM_CLUSTER_NAME", cluster) != cluster:
             continue
         if environment.get("SLURM_STEP_ID", "") == os.environ.get("SLURM_STEP_ID", "-"):
             continue
