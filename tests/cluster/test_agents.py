@@ -83,8 +83,9 @@ def test_when_srun_is_killed_the_ranks_save_and_the_job_goes_on_where_they_stopp
     job = submit(cluster, shared, TOGETHER, 150, "slow")
     cluster.wait_until(lambda: list(shared.glob("job/checkpoints/*/manifest.json")), "a checkpoint")
     sruns = [p for p in left_of(shared) if name_of(p) == "srun" and "lastgood.launch.agent" not in words_of(p)]
-    # It is two processes, of which one ends with the other.
-    machine.send(sruns, signal.SIGKILL)
+    # The second of its two processes ends the step where it sees that the first has died: it must not see it.
+    machine.send(sruns, signal.SIGSTOP)
+    machine.send(sorted(sruns, key=psutil.Process.create_time, reverse=True), signal.SIGKILL)
     assert cluster.wait_ended(job, 120) == "COMPLETED", output(shared)
     (stopped,) = (e.data for e in read_events(open_job(shared / "job"), 1) if e.kind == "stopping" and "step" in e.data)
     (started,) = (e.data for e in read_events(open_job(shared / "job"), 2) if e.kind == "started")
