@@ -25,7 +25,17 @@ sys.exit(main(sys.argv[1:]))
 """
 """`lastgood`, to be run with LOOKS in its environment."""
 
-RIGHT = """
+WORK = """\
+def work():
+    time.sleep(0.008)
+    looks = os.environ.get("LOOKS")
+    before = os.path.getsize(looks) if looks else -1
+    while looks and os.path.getsize(looks) == before:
+        time.sleep(0.001)
+"""
+
+RIGHT = (
+    """
 import json
 import os
 import time
@@ -39,13 +49,9 @@ w, velocity = np.zeros(4), np.zeros(4)
 order, position, step = rng.permutation(24), 0, 0
 
 
-def work():
-    time.sleep(0.008)
-    looks = os.environ.get("LOOKS")
-    before = os.path.getsize(looks) if looks else -1
-    while looks and os.path.getsize(looks) == before:
-        time.sleep(0.001)
-
+"""
+    + WORK
+    + """
 
 def save():
     state = {
@@ -86,6 +92,7 @@ while step < 60:
         save()
 np.save("final.npy", w)
 """
+)
 
 
 PRINTS = '    print(f"step {step} loss {loss:.17g}")\n'
@@ -129,7 +136,8 @@ WITH_OPTION = changed(
     ("import os\n", "import os\nimport sys\n"),
 )
 
-WITH_LIBRARY = """
+WITH_LIBRARY = (
+    """
 import os
 import time
 
@@ -138,13 +146,9 @@ import numpy as np
 import lastgood
 
 
-def work():
-    time.sleep(0.008)
-    looks = os.environ.get("LOOKS")
-    before = os.path.getsize(looks) if looks else -1
-    while looks and os.path.getsize(looks) == before:
-        time.sleep(0.001)
-
+"""
+    + WORK
+    + """
 
 rng = np.random.default_rng(3)
 w = np.zeros(4)
@@ -156,3 +160,4 @@ for epoch in run.epochs(8):
         run.log(w=float(w.sum()))
         work()
 """
+)
